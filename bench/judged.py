@@ -1,0 +1,73 @@
+"""Judged collections in BEIR layout, and how a run over one is measured. Shared by the benchmarks."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def data_folder() -> Path:
+    """Folder of the judged collections, named by COLRANK_DATA."""
+    named = os.environ.get("COLRANK_DATA")
+    if not named:
+        raise SystemExit("Set COLRANK_DATA to the folder that holds the judged collections (BEIR layout).")
+    return Path(named)
+
+
+def read_queries(collection: str) -> dict[str, str]:
+    """Queries by id."""
+    lines = (data_folder() / collection / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    return {record["_id"]: record["text"] for record in map(json.loads, lines)}
+
+
+def read_qrels(collection: str) -> list[ir_measures.Qrel]:
+    """Judgements; grades below 1 are kept as not relevant."""
+    lines = (data_folder() / collection / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()
+    rows = (line.split("\t") for line in lines[1:])
+    return [ir_measures.Qrel(query, document, int(float(grade))) for query, document, grade in rows]
+
+
+def measure(
+    collection: str, run: Mapping[str, Iterable[tuple[str, float]]], names: Iterable[str]
+) -> dict[str, float]:
+    """Mean of each measure (such as nDCG@10) over the judged queries of a collection."""
+    scored = [
+        ir_measures.ScoredDoc(query, document, score)
+        for query, ranked in run.items()
+        for document, score in ranked
+    ]
+    measures = [ir_measures.parse_measure(name) for name in names]
+    found = ir_measures.calc_aggregate(measures, read_qrels(collection), scored)
+    return {str(measure): round(float(value), 4) for measure, value in found.items()}
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    return {
+        "processor": model,
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+
+
+def write_results(name: str, results: Mapping[str, Any]) -> None:
+    """Keep figures, with the machine, as `results/NAME.json`."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"machine": machine(), **results}, indent=1, ensure_ascii=False) + "\n")
+    print(f"Wrote {path}")

@@ -1,0 +1,6 @@
+"""`python -m colrank` is `colrank`."""
+
+from colrank.cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,483 @@
+"""`ColRank`: one class in front of everything; it holds no algorithm."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+from colrank_kernels import available as available_kernels
+
+from colrank.build import (
+    GivenVectors,
+    Progress,
+    build_from_documents,
+    build_from_vectors,
+    check_vectors,
+)
+from colrank.config import (
+    EMBEDDED_MODEL,
+    By,
+    EncoderConfig,
+    FieldNames,
+    PassageConfig,
+    TokenWeights,
+    check_choice,
+    check_k,
+)
+from colrank.corpus import document_from_record, find_files, read_file
+from colrank.encoder import Encoder, load_encoder
+from colrank.errors import ColRankError, IndexExists, IndexMissing, InputError, ModelMismatch
+from colrank.explain import explain, highlight
+from colrank.index import IndexWriter, Manifest, Snapshot, is_index, open_snapshot
+from colrank.score import QueryVectors
+from colrank.search import Query, Stage, search
+from colrank.types import BuildReport, Document, Explanation, Hits, Problems
+
+QueryInput: TypeAlias = "str | np.ndarray[Any, Any]"
+"""A query: its text, or its token vectors `[tokens, dim]`."""
+
+
+class ColRank:
+    """An index to add to and search in.
+
+    Make one with `ColRank.create`, open one with `ColRank.open`. Several may be open in one process;
+    they share nothing. A ColRank object may be searched from several threads at once.
+
+    Example:
+        >>> index = ColRank.create("my.index")                              # doctest: +SKIP
+        >>> index.add([{"id": "a", "text": "The guarantee lasts six months."}])  # doctest: +SKIP
+        >>> index.search("how long is the guarantee", k=1)[0].document      # doctest: +SKIP
+        'a'
+    """
+
+    def __init__(self, path: Path, settings: Manifest, config: EncoderConfig | None) -> None:
+        self.path = path
+        self._settings = settings
+        self._config = config
+        self._encoder: Encoder | None = None
+        self._snapshot: Snapshot | None = None
+        self._fresh = True
+        self._loading = threading.Lock()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        model: str | None = EMBEDDED_MODEL,
+        device: str | None = None,
+        dtype: str = "float32",
+        projection: str = "auto",
+        trust_remote_code: bool = False,
+        passage_tokens: int | None = None,
+        overlap: int = 0,
+        token_weights: TokenWeights = "auto",
+        overwrite: bool = False,
+    ) -> ColRank:
+        """Begin a new index. Nothing is written before the first documents are added.
+
+        Args:
+            path: folder of the index.
+            model: "embedded", a folder, or a name on the hub; None for an index of given vectors only.
+            device: cpu, cuda, cuda:1, mps; None takes the best there is.
+            dtype: precision of the model: float32, float16 or bfloat16.
+            projection: "auto" (the fixed one for the embedded model), "none" or "fixed".
+            trust_remote_code: let the checkpoint bring code of its own.
+            passage_tokens: longest passage in the model's tokens, markers included; None: the model's own.
+            overlap: tokens that a passage repeats of the one before it.
+            token_weights: "auto", "none" or "idf".
+            overwrite: replace an index that is there, once the new one is complete.
+
+        Raises:
+            IndexExists: there is an index and `overwrite` is False.
+            InputError: an option has an impossible value.
+        """
+        folder = Path(path)
+        if is_index(folder) and not overwrite:
+            raise IndexExists(f"There is an index at {folder} already; add --overwrite to replace it.")
+        check_choice("token_weights", token_weights, ("auto", "none", "idf"))
+        PassageConfig(passage_tokens, overlap)
+        settings = Manifest(
+            generation=0,
+            dim=0,
+            passage_tokens=passage_tokens or 0,
+            overlap=overlap,
+            token_weights=token_weights,
+        )
+        config = None
+        if model is not None:
+            config = EncoderConfig(model, device, dtype, projection, trust_remote_code)
+        return cls(folder, settings, config)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        model: str | None = None,
+        device: str | None = None,
+        dtype: str = "float32",
+        trust_remote_code: bool = False,
+    ) -> ColRank:
+        """Open an index at its newest committed generation. The model is loaded by the first text query.
+
+        Args:
+            path: folder of the index.
+            model: where the model is found now, when that is not where it was; it must be the same one.
+            device, dtype, trust_remote_code: as in `create`.
+
+        Raises:
+            IndexMissing, IndexFormat, IndexDamaged: as their names say.
+        """
+        folder = Path(path)
+        snapshot = open_snapshot(folder)
+        manifest = snapshot.manifest
+        config = None
+        if manifest.model is not None:
+            name = model or _located(folder, manifest.model_location)
+            projection = "none" if manifest.model.projection == "none" else "fixed"
+            config = EncoderConfig(name, device, dtype, projection, trust_remote_code)
+        index = cls(folder, manifest, config)
+        index._snapshot = snapshot
+        index._fresh = False
+        return index
+
+    @property
+    def encoder(self) -> Encoder:
+        """The model, loaded on first use.
+
+        Raises:
+            InputError: the index was made from given vectors.
+            ModelMismatch: the model found is not the one that the index was made with.
+        """
+        with self._loading:
+            if self._encoder is None:
+                if self._config is None:
+                    raise InputError(
+                        f"{self.path} was made from given vectors without a model; search it with vectors."
+                    )
+                encoder = load_encoder(self._config)
+                expected = self._settings.model
+                if expected is not None and not encoder.fingerprint.same_vectors(expected):
+                    raise ModelMismatch(
+                        f"{self.path} was made with the model {expected.name} (weights {_short(expected.weights)}) "
+                        f"and the query would be encoded with {encoder.name} (weights "
+                        f"{_short(encoder.fingerprint.weights)}, or other settings); name the index's model."
+                    )
+                self._encoder = encoder
+            return self._encoder
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The generation that this object searches.
+
+        Raises:
+            InputError: nothing was indexed yet.
+        """
+        if self._snapshot is None:
+            raise InputError(f"Nothing was indexed in {self.path} yet; add documents before searching.")
+        return self._snapshot
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return 0 if self._snapshot is None else self._snapshot.segment.entry.documents
+
+    def __repr__(self) -> str:
+        return f"ColRank({str(self.path)!r}, documents={len(self)})"
+
+    def add(
+        self,
+        documents: Iterable[Mapping[str, Any] | Document],
+        *,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> BuildReport:
+        """Add documents given as dictionaries (`id`, `text`, `title`, the rest metadata) or `Document`s.
+
+        The same id replaces the older document. All or nothing: when this raises, the index is as before.
+        """
+        problems = Problems()
+        return self._add(_documents(documents, problems, strict), problems, strict, progress)
+
+    def add_files(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        fields: FieldNames | None = None,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> BuildReport:
+        """Add every document of folders and files; what cannot be read is counted in the report.
+
+        Raises:
+            InputError: there is no such path, or nothing readable.
+        """
+        given = [paths] if isinstance(paths, str | Path) else list(paths)
+        problems = Problems()
+        files = find_files([Path(path) for path in given], problems)
+
+        def stream() -> Iterable[Document]:
+            if progress:
+                progress.start("reading", sum(file.size for file in files), "bytes")
+            for file in files:
+                yield from read_file(
+                    file,
+                    fields or FieldNames(),
+                    problems,
+                    strict=strict,
+                    on_bytes=progress.advance if progress else None,
+                )
+
+        return self._add(stream(), problems, strict, progress)
+
+    def add_embeddings(
+        self,
+        ids: Sequence[str],
+        arrays: Sequence[Any],
+        *,
+        texts: Sequence[str] | None = None,
+        titles: Sequence[str] | None = None,
+        metadata: Sequence[Mapping[str, Any]] | None = None,
+    ) -> BuildReport:
+        """Add documents by token vectors of the caller's own, one array `[tokens, dim]` each.
+
+        Vectors are scaled to unit length. In an index with a model, they must come from that model.
+
+        Raises:
+            InputError: lists of different lengths, a wrong dim, NaN or Inf (naming the document).
+        """
+        ids = list(ids)
+        if not ids:
+            raise InputError("No ids were given; add at least one document.")
+        columns = {"arrays": arrays, "texts": texts, "titles": titles, "metadata": metadata}
+        for name, column in columns.items():
+            if column is not None and len(column) != len(ids):
+                raise InputError(f"{len(ids)} ids were given and {len(column)} {name}; give one for each id.")
+        dim = self._settings.dim or (self.encoder.dim if self._config else None)
+        vectors = []
+        for name, array in zip(ids, arrays, strict=True):
+            if not isinstance(name, str) or not name:
+                raise InputError(f"The id {name!r} is not a non-empty string.")
+            vectors.append(check_vectors(f"document {name!r}", array, dim))
+            dim = vectors[0].shape[1]
+        documents = [
+            Document(
+                name,
+                texts[i] if texts is not None else "",
+                titles[i] if titles is not None else "",
+                metadata[i] if metadata is not None else {},
+            )
+            for i, name in enumerate(ids)
+        ]
+
+        def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> BuildReport:
+            return build_from_vectors(
+                writer,
+                GivenVectors(documents, vectors),
+                replace(settings, dim=int(vectors[0].shape[1])),
+                base=base,
+                encoder=lambda: self.encoder,
+                problems=Problems(),
+            )
+
+        return self._write(build)
+
+    def _add(
+        self, documents: Iterable[Document], problems: Problems, strict: bool, progress: Progress | None
+    ) -> BuildReport:
+        encoder = self.encoder
+        encoder.text_budget(self._settings.passage_tokens or None)
+
+        def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> BuildReport:
+            return build_from_documents(
+                writer,
+                documents,
+                encoder,
+                settings,
+                base=base,
+                problems=problems,
+                strict=strict,
+                progress=progress,
+            )
+
+        return self._write(build)
+
+    def _write(self, build: Callable[[IndexWriter, Manifest, Snapshot | None], BuildReport]) -> BuildReport:
+        """Build the next generation under the writer's lock and move on to it."""
+        with IndexWriter(self.path) as writer:
+            settings, base = self._settings, None
+            if self._fresh:
+                if is_index(self.path):
+                    # To be replaced: its generations go on counting, so that no reader mistakes one for another.
+                    settings = replace(settings, generation=writer.newest_generation())
+                if self._config is not None:
+                    encoder = self.encoder
+                    settings = replace(
+                        settings,
+                        dim=encoder.dim,
+                        model=encoder.fingerprint,
+                        model_location=_location(self.path, self._config.model),
+                        passage_tokens=settings.passage_tokens or encoder.default_passage_tokens,
+                    )
+            else:
+                base = open_snapshot(self.path)
+                settings = base.manifest
+            report = build(writer, settings, base)
+            self._snapshot = open_snapshot(self.path)
+            self._settings = self._snapshot.manifest
+            self._fresh = False
+            return report
+
+    @overload
+    def search(self, query: QueryInput, k: int = 10, *, by: By = "passage", highlight: bool = False) -> Hits: ...
+    @overload
+    def search(
+        self, query: Sequence[QueryInput], k: int = 10, *, by: By = "passage", highlight: bool = False
+    ) -> list[Hits]: ...
+    def search(
+        self,
+        query: QueryInput | Sequence[QueryInput],
+        k: int = 10,
+        *,
+        by: By = "passage",
+        highlight: bool = False,
+    ) -> Hits | list[Hits]:
+        """Find the k best passages (or documents) of a query, by a full scan.
+
+        Args:
+            query: text, or token vectors `[tokens, dim]`, or a list of either.
+            k: most hits; as many come back as there are passages (documents) with tokens.
+            by: what is counted: passages, or documents (the best passage stands for each).
+            highlight: mark the words that matched best, for text queries.
+
+        Returns:
+            `Hits` for one query, a list of `Hits` for a list.
+
+        Raises:
+            InputError: k below 1, an empty query, one of unknown tokens only, vectors of a wrong shape.
+            ModelMismatch: the query would be encoded otherwise than the passages.
+        """
+        check_k(k)
+        snapshot = self.snapshot
+        single = isinstance(query, str | np.ndarray)
+        inputs: list[Any] = [query] if single else list(query)
+        queries = self.prepare(inputs, snapshot)
+        stages: list[tuple[str, Stage]] = []
+        if highlight and self._config is not None:
+            encoder = self.encoder
+            stages.append(("highlight", lambda q, hits: _highlight(snapshot, q, hits, encoder)))
+        found = search(snapshot, queries, k=k, by=by, stages=stages)
+        return found[0] if single else found
+
+    def prepare(self, inputs: Sequence[QueryInput], snapshot: Snapshot) -> list[Query]:
+        """Encode and weigh queries for a snapshot, in the given order."""
+        texts = [value for value in inputs if isinstance(value, str)]
+        encoded = iter(self.encoder.encode_queries(texts) if texts else [])
+        queries = []
+        for number, value in enumerate(inputs, start=1):
+            if isinstance(value, str):
+                query = next(encoded)
+                weights = (
+                    snapshot.frequencies.weights(query.token_ids)
+                    if snapshot.weighted
+                    else np.ones(len(query.token_ids), dtype=np.float32)
+                )
+                queries.append(Query(QueryVectors(query.vectors, weights), query))
+            else:
+                vectors = check_vectors(f"query {number}", value, snapshot.manifest.dim)
+                queries.append(Query(QueryVectors(vectors, np.ones(len(vectors), dtype=np.float32))))
+        return queries
+
+    def explain(self, query: QueryInput, id: str) -> Explanation:
+        """Say token by token why a passage, or the best passage of a document, matched.
+
+        Raises:
+            InputError: there is no such id.
+        """
+        snapshot = self.snapshot
+        prepared = self.prepare([query], snapshot)[0]
+        return explain(snapshot, prepared, id, self.encoder if self._config is not None else None)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, bytes by part, model, token weights and kernels of this snapshot, as plain values."""
+        snapshot = self.snapshot
+        entry, manifest = snapshot.segment.entry, snapshot.manifest
+        sizes = {"vectors": 0, "text": 0, "other": 0}
+        for name, (size, _) in entry.files.items():
+            part = "vectors" if name in entry.shards else "text" if name == "passages.arrow" else "other"
+            sizes[part] += size
+        sizes["other"] += os.path.getsize(
+            self.path / f"manifest-{manifest.generation:08d}.json"
+        )
+        total = sum(sizes.values())
+        return {
+            "path": str(self.path),
+            "generation": manifest.generation,
+            "documents": entry.documents,
+            "passages": entry.passages,
+            "tokens": entry.tokens,
+            "dim": manifest.dim,
+            "bits": 16,
+            "bytes": {**sizes, "total": total},
+            "bytes_per_token": round(total / entry.tokens, 2) if entry.tokens else 0.0,
+            "vector_bytes_per_token": round(sizes["vectors"] / entry.tokens, 2) if entry.tokens else 0.0,
+            "model": manifest.model.name if manifest.model else None,
+            "passage_tokens": manifest.passage_tokens,
+            "overlap": manifest.overlap,
+            "token_weights": manifest.token_weights,
+            "weighted": snapshot.weighted,
+            "language_tokens": dict(entry.language_tokens),
+            "kernels": list(available_kernels()) or ["none (torch)"],
+        }
+
+
+def _documents(
+    documents: Iterable[Mapping[str, Any] | Document], problems: Problems, strict: bool
+) -> Iterable[Document]:
+    fields = FieldNames()
+    for number, given in enumerate(documents, start=1):
+        if isinstance(given, Document):
+            yield given
+            continue
+        if not isinstance(given, Mapping):
+            raise InputError(f"Document {number} is {type(given).__name__}; give a dictionary or a Document.")
+        document = document_from_record(
+            given,
+            fields,
+            where=f"document {number}",
+            fallback_id=f"document-{number}",
+            source="",
+            problems=problems,
+            strict=strict,
+        )
+        if document is not None:
+            yield document
+
+
+def _highlight(snapshot: Snapshot, query: Query, hits: Hits, encoder: Encoder) -> Hits:
+    return highlight(snapshot, query, hits, encoder) if query.encoded else hits
+
+
+def _location(index: Path, model: str) -> str:
+    """Where the model is, without an absolute path: a folder relative to the index, or the hub name."""
+    folder = Path(model).expanduser()
+    if model == EMBEDDED_MODEL or not folder.is_dir():
+        return model
+    return Path(os.path.relpath(folder.resolve(), index.resolve())).as_posix()
+
+
+def _located(index: Path, location: str) -> str:
+    folder = index / location
+    return str(folder) if location.startswith(".") and folder.is_dir() else location
+
+
+def _short(weights: str) -> str:
+    return weights[:20]
+
+
+__all__ = ["ColRank", "ColRankError", "IndexMissing"]

@@ -1,0 +1,354 @@
+"""From documents to a committed segment: spool, split, encode, write, commit.
+
+Documents are first spooled to the disk, so that the later of two with the same id can replace the
+earlier one before anything is encoded, totals are known, and any iterator will do. Memory follows the
+window of passages and the list of ids, not the text.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from colrank.encoder import Encoder, TokenFrequencies
+from colrank.errors import CorpusError, InputError
+from colrank.index import IndexWriter, Manifest, SegmentWriter, Snapshot
+from colrank.language import UNKNOWN, detect_language
+from colrank.passages import Splitter, encoder_input
+from colrank.types import BuildReport, Document, Passage, Problems, Vectors
+
+DUPLICATES = "duplicate ids, the later document replaces the earlier"
+ENDLESS_WORDS = "documents with a word too long for the model, which cannot be found by it"
+NO_TOKENS = "passages without a token that the model keeps, which cannot be found"
+_LONGEST_WORD = 100
+_WINDOW_PASSAGES = 1024
+_SPOOL_ROWS = 256
+
+
+class Progress(Protocol):
+    """What a build tells of its progress; every method may be called with nothing to show it."""
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """A stage begins: `reading` or `encoding`, of so many units."""
+
+    def advance(self, amount: int, tokens: int = 0) -> None:
+        """So many units, and so many tokens, are done."""
+
+
+class Silent:
+    """A progress that shows nothing."""
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """Show nothing."""
+
+    def advance(self, amount: int, tokens: int = 0) -> None:
+        """Show nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenVectors:
+    """Documents whose token vectors the caller made: one passage each.
+
+    `vectors[i]` is float `[tokens, dim]` of `documents[i]`.
+    """
+
+    documents: Sequence[Document]
+    vectors: Sequence[Vectors]
+
+
+class Spool:
+    """Documents on the disk in the order they came, with the row that counts for each id."""
+
+    _SCHEMA = pa.schema(
+        [
+            ("id", pa.string()),
+            ("text", pa.large_string()),
+            ("title", pa.large_string()),
+            ("metadata", pa.large_string()),
+            ("source", pa.string()),
+        ]
+    )
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.rows: dict[str, int] = {}
+        self.read = 0
+        self.characters = 0
+
+    def fill(self, documents: Iterable[Document], problems: Problems, strict: bool) -> None:
+        """Write all documents; count those that a later one of the same id replaces.
+
+        Raises:
+            CorpusError: an id came twice and `strict` was asked for.
+        """
+        lengths: dict[str, int] = {}
+        with pa.OSFile(str(self._path), "wb") as file, pa.ipc.new_file(file, self._SCHEMA) as writer:
+            rows: list[dict[str, Any]] = []
+            for document in documents:
+                if document.id in self.rows:
+                    if strict:
+                        raise CorpusError(
+                            f"The id {document.id!r} occurs twice (again in {document.source or 'memory'}); "
+                            "make ids unique, or leave --strict out to keep the later document."
+                        )
+                    problems.add(DUPLICATES, document.id)
+                self.rows[document.id] = self.read
+                lengths[document.id] = len(document.text) + len(document.title)
+                self.read += 1
+                rows.append(
+                    {
+                        "id": document.id,
+                        "text": document.text,
+                        "title": document.title,
+                        "metadata": json.dumps(dict(document.metadata), ensure_ascii=False),
+                        "source": document.source,
+                    }
+                )
+                if len(rows) == _SPOOL_ROWS:
+                    writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=self._SCHEMA))
+                    rows = []
+            if rows:
+                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=self._SCHEMA))
+        self.characters = sum(lengths.values())
+
+    def documents(self) -> Iterator[Document]:
+        """The documents that count, in order."""
+        row = 0
+        with pa.memory_map(str(self._path), "r") as file:
+            reader = pa.ipc.open_file(file)
+            for index in range(reader.num_record_batches):
+                for values in reader.get_batch(index).to_pylist():
+                    if self.rows[values["id"]] == row:
+                        values["metadata"] = json.loads(values["metadata"])
+                        yield Document(**values)
+                    row += 1
+
+
+class _Window:
+    """Documents split but not yet encoded; flushed when it holds enough passages.
+
+    Windows are of a fixed size so that batches, and so the bytes written, do not depend on anything but
+    the documents and their order.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        writer: SegmentWriter,
+        frequencies: TokenFrequencies,
+        problems: Problems,
+        progress: Progress,
+    ) -> None:
+        self._encoder = encoder
+        self._writer = writer
+        self._frequencies = frequencies
+        self._problems = problems
+        self._progress = progress
+        self._documents: list[tuple[Document, str, list[Passage]]] = []
+        self._inputs: list[str] = []
+        self._lengths: list[int] = []
+
+    def add(self, document: Document, language: str, passages: list[Passage]) -> None:
+        self._documents.append((document, language, passages))
+        endless = False
+        for passage in passages:
+            text = encoder_input(passage.prefix, passage.text)
+            spans = self._encoder.token_spans(text)
+            endless = endless or any(end - start > _LONGEST_WORD for start, end in spans)
+            self._inputs.append(text)
+            self._lengths.append(len(spans))
+        if endless:
+            self._problems.add(ENDLESS_WORDS, document.id)
+        if len(self._inputs) >= _WINDOW_PASSAGES:
+            self.flush()
+
+    def flush(self) -> None:
+        def done(rows: Sequence[int]) -> None:
+            self._progress.advance(
+                sum(len(self._inputs[row]) for row in rows), sum(self._lengths[row] for row in rows)
+            )
+
+        encoded = iter(self._encoder.encode_passages(self._inputs, self._lengths, done))
+        for document, language, passages in self._documents:
+            vectors = []
+            for passage in passages:
+                block, ids = next(encoded)
+                self._frequencies.add(ids.tolist())
+                if not len(block):
+                    self._problems.add(NO_TOKENS, f"{document.id}#{passage.ordinal}")
+                vectors.append(block)
+            self._writer.add(document, language, passages, vectors, encoded=True)
+        self._documents, self._inputs, self._lengths = [], [], []
+
+
+def build_from_documents(
+    writer: IndexWriter,
+    documents: Iterable[Document],
+    encoder: Encoder,
+    settings: Manifest,
+    *,
+    base: Snapshot | None = None,
+    problems: Problems,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Encode documents and commit them as the next generation.
+
+    Args:
+        writer: an entered `IndexWriter`.
+        documents: read once, as a stream.
+        encoder: the model; when `base` is given, the one that the base was made with.
+        settings: the manifest of the generation before (generation 0 for a new index).
+        base: the documents to keep, all but those that come again.
+        problems: where problems are counted, those of reading included.
+        strict: problems are errors.
+        progress: told of the progress.
+
+    Raises:
+        CorpusError: no document could be read, or under `strict` any problem.
+    """
+    begin = time.perf_counter()
+    progress = progress or Silent()
+    spool = Spool(writer.building / "spool.arrow")
+    spool.fill(documents, problems, strict)
+    if not spool.rows:
+        told = "; ".join(problems.sentences()) or "the input is empty"
+        raise CorpusError(f"There is no document to index ({told}).")
+    splitter = Splitter(
+        encoder.token_spans, encoder.text_budget(settings.passage_tokens), overlap=settings.overlap
+    )
+    with writer.segment_writer(settings.generation + 1, settings.dim) as segment:
+        frequencies = _copy(base, spool.rows, segment, encoder) if base else TokenFrequencies()
+        progress.start("encoding", spool.characters, "characters")
+        window = _Window(encoder, segment, frequencies, problems, progress)
+        for document in spool.documents():
+            language = detect_language(f"{document.title} {document.text}")
+            passages = splitter.split(document, language, problems)
+            window.add(document, language, passages)
+        window.flush()
+        if strict and problems:
+            raise CorpusError("; ".join(problems.sentences()) + " (--strict).")
+        return _commit(writer, segment, frequencies, settings, problems, begin)
+
+
+def build_from_vectors(
+    writer: IndexWriter,
+    given: GivenVectors,
+    settings: Manifest,
+    *,
+    base: Snapshot | None = None,
+    encoder: Callable[[], Encoder] | None = None,
+    problems: Problems,
+) -> BuildReport:
+    """Commit documents with given token vectors as the next generation.
+
+    Args:
+        encoder: gives the encoder of the base, asked for only when documents that it encoded are
+            replaced, whose token frequencies are then taken back.
+    """
+    begin = time.perf_counter()
+    with writer.segment_writer(settings.generation + 1, settings.dim) as segment:
+        rows: dict[str, int] = {}
+        for row, document in enumerate(given.documents):
+            if document.id in rows:
+                problems.add(DUPLICATES, document.id)
+            rows[document.id] = row
+        frequencies = TokenFrequencies()
+        if base:
+            frequencies = _copy(base, rows, segment, encoder)
+        for row, (document, vectors) in enumerate(zip(given.documents, given.vectors, strict=True)):
+            if rows[document.id] == row:
+                body = document.text or document.title
+                language = detect_language(body) if body else UNKNOWN
+                segment.add(document, language, [Passage(0, body, 0, len(body))], [vectors], encoded=False)
+        return _commit(writer, segment, frequencies, settings, problems, begin)
+
+
+def _copy(
+    base: Snapshot,
+    replaced: Mapping[str, int],
+    target: SegmentWriter,
+    encoder: Encoder | Callable[[], Encoder] | None,
+) -> TokenFrequencies:
+    """Copy the base's documents that are not replaced; return the token frequencies of what was copied."""
+    frequencies = base.frequencies.copy()
+    segment = base.segment
+    for row in range(segment.entry.documents):
+        stored = segment.document(row)
+        owned = segment.passages_of(row)
+        passages = [segment.passage(passage_row) for passage_row in owned]
+        prefixes = [stored.title.strip()[: passage.prefix] for passage in passages]
+        if stored.id in replaced:
+            if stored.encoded and encoder is not None:
+                loaded = encoder if isinstance(encoder, Encoder) else encoder()
+                inputs = [encoder_input(*pair) for pair in zip(prefixes, (p.text for p in passages), strict=True)]
+                for ids in loaded.passage_token_ids(inputs):
+                    frequencies.remove(ids.tolist())
+            continue
+        document = Document(stored.id, "", stored.title, stored.metadata, stored.source)
+        target.add(
+            document,
+            stored.language,
+            [
+                Passage(p.ordinal, p.text, p.start, p.end, prefix)
+                for p, prefix in zip(passages, prefixes, strict=True)
+            ],
+            [segment.passage_vectors(passage_row) for passage_row in owned],
+            encoded=stored.encoded,
+        )
+    return frequencies
+
+
+def _commit(
+    writer: IndexWriter,
+    segment: SegmentWriter,
+    frequencies: TokenFrequencies,
+    settings: Manifest,
+    problems: Problems,
+    begin: float,
+) -> BuildReport:
+    entry = segment.finish(frequencies)
+    writer.commit(settings.following((entry,)))
+    size = sum(file_size for file_size, _ in entry.files.values())
+    return BuildReport(
+        documents=entry.documents,
+        passages=entry.passages,
+        tokens=entry.tokens,
+        bytes=size,
+        seconds=time.perf_counter() - begin,
+        problems=problems,
+    )
+
+
+def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float32]:
+    """Check one document's or query's array and return it as unit vectors, float32 `[tokens, dim]`.
+
+    Raises:
+        InputError: it is not a matrix, has no rows, another dim, NaN or Inf, or a zero vector; the
+            sentence names the document or query.
+    """
+    try:
+        array = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The vectors of {name} are not an array of numbers.") from error
+    if array.ndim != 2:
+        raise InputError(f"The vectors of {name} have shape {array.shape}; give [tokens, dim].")
+    if not len(array):
+        raise InputError(f"{name} has no vectors; give at least one token.")
+    if dim is not None and array.shape[1] != dim:
+        raise InputError(f"The vectors of {name} have {array.shape[1]} dimensions and the index has {dim}.")
+    if not np.isfinite(array).all():
+        raise InputError(f"The vectors of {name} hold NaN or Inf; leave that document out or encode it again.")
+    norms = np.linalg.norm(array, axis=1, keepdims=True)
+    if not norms.all():
+        raise InputError(f"The vectors of {name} hold a zero vector, which has no direction.")
+    # Rescaling what is of unit length already would only move its last bits.
+    return array if np.allclose(norms, 1.0, rtol=0, atol=1e-6) else array / norms

@@ -1,0 +1,89 @@
+"""`colrank index`: folders and files into a new index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from colrank.cli.options import field_options, index_option, model_options
+
+
+@click.command("index", short_help="Index folders and files of text.")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
+@index_option
+@click.option("--overwrite", is_flag=True, help="Replace the index that is there, once the new one is complete.")
+@model_options
+@click.option(
+    "--projection",
+    type=click.Choice(["auto", "none", "fixed"]),
+    default="auto",
+    show_default=True,
+    help="Projection of token vectors; auto is the fixed one to 128 dimensions for the embedded model.",
+)
+@click.option(
+    "--passage-tokens",
+    type=int,
+    help="Longest passage, in the model's tokens. [default: the model's document length; embedded: 256]",
+)
+@click.option(
+    "--overlap", type=int, default=0, show_default=True, help="Tokens a passage repeats of the one before."
+)
+@click.option(
+    "--token-weights",
+    type=click.Choice(["auto", "none", "idf"]),
+    default="auto",
+    show_default=True,
+    help="Weights of query tokens; auto is idf for the embedded model on text that is mostly not English.",
+)
+@field_options
+@click.option("--strict", is_flag=True, help="Any document that cannot be read is an error.")
+def command(
+    paths: tuple[Path, ...],
+    index: Path,
+    overwrite: bool,
+    model: str | None,
+    device: str | None,
+    dtype: str,
+    trust_remote_code: bool,
+    projection: str,
+    passage_tokens: int | None,
+    overlap: int,
+    token_weights: str,
+    id_field: tuple[str, ...],
+    title_field: tuple[str, ...],
+    text_field: tuple[str, ...],
+    strict: bool,
+) -> None:
+    """Index folders (with all below them, hidden ones left out) and files.
+
+    Reads .txt .md .rst .html .jsonl .csv .tsv .parquet .arrow, BEIR corpus.jsonl and MS MARCO
+    collection.tsv; the text ones also gzipped.
+    """
+    from colrank.api import ColRank
+    from colrank.cli.progress import Bars
+    from colrank.cli.render import print_build
+    from colrank.config import EMBEDDED_MODEL, FieldNames
+    from colrank.corpus import find_files
+    from colrank.types import Problems
+
+    find_files(paths, Problems())  # a wrong path is told before the model is loaded
+    built = ColRank.create(
+        index,
+        model=model or EMBEDDED_MODEL,
+        device=device,
+        dtype=dtype,
+        projection=projection,
+        trust_remote_code=trust_remote_code,
+        passage_tokens=passage_tokens,
+        overlap=overlap,
+        token_weights=token_weights,  # type: ignore[arg-type]
+        overwrite=overwrite,
+    )
+    default = FieldNames()
+    fields = FieldNames(
+        id_field or default.id_field, title_field or default.title_field, text_field or default.text_field
+    )
+    with Bars() as bars:
+        report = built.add_files(paths, fields=fields, strict=strict, progress=bars)
+    print_build(index, report, built.stats(), built.encoder.notes)

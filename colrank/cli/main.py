@@ -1,0 +1,105 @@
+"""Entry of the command line: presets, one way to report errors, exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from colrank import __version__
+from colrank.config import load_toml
+from colrank.errors import ColRankError, InputError
+
+_COMMANDS = {
+    "index": "Index folders and files of text.",
+    "search": "Find the passages that answer a query.",
+    "explain": "Show token by token why a passage matched.",
+    "stats": "Show what an index holds and costs.",
+}
+
+
+class _Lazy(click.Group):
+    """Loads a command's module only when that command is used: `--help` costs nothing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"colrank.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="colrank")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="TOML file with a table of options for each command, such as [search] with k = 5.",
+)
+@click.pass_context
+def main(ctx: click.Context, config: Path | None) -> None:
+    """Late-interaction search over your own text, in a small index.
+
+    \b
+    colrank index corpus/
+    colrank search "how long does the guarantee last?" -k 5
+
+    Exit codes: 0 done, 2 bad input.
+    """
+    if config is not None:
+        ctx.default_map = _defaults(ctx, config)
+
+
+def _defaults(ctx: click.Context, path: Path) -> dict[str, Any]:
+    """Options of a preset, checked: a name that no command knows is an error, not ignored."""
+    group = ctx.command
+    assert isinstance(group, click.Group)
+    defaults: dict[str, Any] = {}
+    for name, table in load_toml(path).items():
+        command = group.get_command(ctx, name)
+        if command is None:
+            raise InputError(f"{path}: there is no command {name!r}; tables are named {', '.join(_COMMANDS)}.")
+        names = {
+            option.lstrip("-").replace("-", "_"): parameter.name
+            for parameter in command.params
+            for option in parameter.opts
+            if isinstance(parameter, click.Option)
+        }
+        for option in table:
+            if option not in names:
+                raise InputError(f"{path}: {name} has no option {option!r}; see colrank {name} --help.")
+        defaults[name] = {names[option]: value for option, value in table.items()}
+    return defaults
+
+
+def run() -> None:
+    """Run the command line; errors are one sentence on standard error and an exit code."""
+    try:
+        code = main.main(standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        code = exit_.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except ColRankError as error:
+        click.echo(f"Error: {error}", err=True)
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Stopped; nothing was changed.", err=True)
+        code = 130
+    except BrokenPipeError:
+        # The reader went away (`| head`): not an error of ours, and nothing more can be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,61 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+index_option = click.option(
+    "--index",
+    "index",
+    type=click.Path(path_type=Path),
+    default=Path("colrank.index"),
+    envvar="COLRANK_INDEX",
+    show_default=True,
+    show_envvar=True,
+    help="Folder of the index.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
+
+
+def model_options(command: Command) -> Command:
+    """How the model is found and run."""
+    for option in reversed(
+        (
+            click.option(
+                "--model",
+                help="Late-interaction model: a folder or a name on the hub. [default: the embedded one, or the index's]",
+            ),
+            click.option("--device", help="cpu, cuda, cuda:1 or mps. [default: the best there is]"),
+            click.option(
+                "--dtype",
+                type=click.Choice(["float32", "float16", "bfloat16"]),
+                default="float32",
+                show_default=True,
+                help="Precision of the model.",
+            ),
+            click.option(
+                "--trust-remote-code", is_flag=True, help="Let the model's checkpoint run code that it brings."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def field_options(command: Command) -> Command:
+    """Which fields of a record hold what."""
+    for name, default in (("text", "text"), ("title", "title"), ("id", "_id, id")):
+        command = click.option(
+            f"--{name}-field",
+            multiple=True,
+            metavar="NAME",
+            help=f"Field of the {name}; given several times, the first that is there. [default: {default}]",
+        )(command)
+    return command

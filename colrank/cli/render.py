@@ -1,0 +1,193 @@
+"""Text for people and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from colrank.types import BuildReport, Explanation, Hit, Hits, Span
+
+_SHOWN_CHARACTERS = 420
+
+
+def human_bytes(size: float) -> str:
+    """Bytes in the unit that reads best, powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def hit_to_json(query: str, query_id: str | None, rank: int, hit: Hit) -> str:
+    """One hit as one line of JSON."""
+    record: dict[str, Any] = {"query": query} if query_id is None else {"query_id": query_id, "query": query}
+    record |= {
+        "rank": rank,
+        "id": hit.id,
+        "document": hit.document,
+        "score": hit.score,
+        "scores": dict(hit.scores),
+        "title": hit.title,
+        "text": hit.text,
+        "start": hit.start,
+        "end": hit.end,
+        "source": hit.source,
+        "metadata": dict(hit.metadata),
+    }
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=False)
+
+
+def print_hits(hits: Hits, *, several: bool) -> None:
+    """Ranked passages, the words that matched best in bold."""
+    console = _console()
+    if several:
+        console.print(Text(f"Query: {hits.query}", style="bold cyan"))
+    for warning in hits.warnings:
+        console.print(Text(f"Warning: {warning}", style="yellow"))
+    for rank, hit in enumerate(hits, start=1):
+        head = Text()
+        head.append(f"{rank:>3}  ", style="bold")
+        head.append(f"{hit.score:8.4f}  ", style="green")
+        head.append(hit.id, style="bold")
+        if hit.source and hit.source != hit.document:
+            head.append(f"  {hit.source}", style="dim")
+        if hit.title:
+            head.append(f"  {hit.title}", style="italic")
+        console.print(head, soft_wrap=True)
+        console.print(Padding(shown_passage(hit), (0, 0, 0, 6), expand=False))
+        console.print()
+
+
+def shown_passage(hit: Hit, most: int = _SHOWN_CHARACTERS) -> Text:
+    """A passage's text on one line, its best words bold; a long one shows the stretch with most of them."""
+    start, end = _window(hit.text, hit.highlights, most)
+    text = Text()
+    at = start
+    for span in hit.highlights:
+        if span.start < start or span.end > end:
+            continue
+        text.append(_line(hit.text[at : span.start]))
+        text.append(_line(hit.text[span.start : span.end]), style="bold")
+        at = span.end
+    text.append(_line(hit.text[at:end]))
+    if start > 0:
+        text = Text("… ") + text
+    if end < len(hit.text):
+        text.append(" …")
+    return text
+
+
+def _line(text: str) -> str:
+    return "".join(" " if character.isspace() else character for character in text)
+
+
+def _window(text: str, spans: Sequence[Span], most: int) -> tuple[int, int]:
+    if len(text) <= most:
+        return 0, len(text)
+    starts = [0, *(max(0, span.start - 60) for span in spans)]
+
+    def held(start: int) -> int:
+        return sum(start <= span.start and span.end <= start + most for span in spans)
+
+    best = max(starts, key=lambda start: (held(start), -start))
+    best = min(best, len(text) - most)
+    end = best + most
+    # Whole words at both ends, where there are any.
+    if best > 0 and (space := text.find(" ", best, best + 40)) >= 0:
+        best = space + 1
+    if end < len(text) and (space := text.rfind(" ", end - 40, end)) >= 0:
+        end = space
+    return best, end
+
+
+def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], notes: Sequence[str]) -> None:
+    """The closing summary of a build: what came of it, and what went wrong on the way."""
+    console = _console()
+    for note in (*notes, *report.warnings):
+        console.print(Text(f"Warning: {note}", style="yellow"))
+    rate = report.tokens / report.seconds if report.seconds else 0.0
+    console.print(
+        f"Indexed {report.documents:,} documents ({report.passages:,} passages, {report.tokens:,} tokens) "
+        f"into {index}: {human_bytes(report.bytes)}, {stats['bytes_per_token']:g} bytes a token, "
+        f"in {report.seconds:.1f} s ({rate:,.0f} tokens/s).",
+        soft_wrap=True,
+    )
+    console.print(
+        f"Model {stats['model']}, passages of at most {stats['passage_tokens']} tokens, "
+        f"token weights {'on' if stats['weighted'] else 'off'}, languages {_languages(stats)}.",
+        soft_wrap=True,
+    )
+
+
+def _languages(stats: Mapping[str, Any]) -> str:
+    total = sum(stats["language_tokens"].values()) or 1
+    shares = sorted(stats["language_tokens"].items(), key=lambda item: (-item[1], item[0]))
+    named = [f"{language} {100 * tokens / total:.0f}%" for language, tokens in shares[:3]]
+    return ", ".join(named) + (f" and {len(shares) - 3} more" if len(shares) > 3 else "")
+
+
+def print_stats(stats: Mapping[str, Any]) -> None:
+    """What an index holds and costs, as a table."""
+    sizes = stats["bytes"]
+    rows = [
+        ("Index", f"{stats['path']} (generation {stats['generation']})"),
+        ("Documents", f"{stats['documents']:,}"),
+        ("Passages", f"{stats['passages']:,} of at most {stats['passage_tokens']} tokens"),
+        ("Tokens", f"{stats['tokens']:,} x {stats['dim']} dimensions, float16"),
+        ("Bytes", human_bytes(sizes["total"])),
+        ("  vectors", f"{human_bytes(sizes['vectors'])} ({stats['vector_bytes_per_token']:g} a token)"),
+        ("  text", human_bytes(sizes["text"])),
+        ("  other", human_bytes(sizes["other"])),
+        ("Bytes a token", f"{stats['bytes_per_token']:g}"),
+        ("Model", stats["model"] or "none (given vectors)"),
+        ("Token weights", f"{'on' if stats['weighted'] else 'off'} ({stats['token_weights']})"),
+        ("Languages", _languages(stats) or "unknown"),
+        ("Kernels", ", ".join(stats["kernels"])),
+    ]
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, Text(value))
+    _console().print(table)
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """A table of query tokens and what each found."""
+    console = _console()
+    head = Text(explanation.id, style="bold")
+    head.append(f"  score {explanation.score:.4f}", style="green")
+    if explanation.title:
+        head.append(f"  {explanation.title}", style="italic")
+    console.print(head)
+    table = Table(box=None, pad_edge=False)
+    for name in ("query token", "best token", "where", "in the text"):
+        table.add_column(name)
+    for name in ("similarity", "weight", "adds"):
+        table.add_column(name, justify="right")
+    for match in explanation.tokens:
+        where = "" if match.start < 0 else f"{'title ' if match.in_title else ''}{match.start}-{match.end}"
+        source = explanation.title.strip() if match.in_title else explanation.text
+        near = "" if match.start < 0 else _line(source[max(0, match.start - 15) : match.end + 15])
+        table.add_row(
+            Text(match.token),
+            Text(match.match),
+            where,
+            Text(near, style="dim"),
+            f"{match.similarity:.4f}",
+            f"{match.weight:.3f}",
+            f"{match.contribution:.4f}",
+        )
+    console.print(table)

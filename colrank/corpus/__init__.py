@@ -1,0 +1,14 @@
+"""From the user's files to documents: finding them, reading them, counting what cannot be read."""
+
+from colrank.corpus.files import SUFFIXES, CorpusFile, find_files
+from colrank.corpus.read import read_corpus, read_file
+from colrank.corpus.records import document_from_record
+
+__all__ = [
+    "SUFFIXES",
+    "CorpusFile",
+    "document_from_record",
+    "find_files",
+    "read_corpus",
+    "read_file",
+]

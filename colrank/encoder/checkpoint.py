@@ -1,0 +1,164 @@
+"""Late-interaction checkpoints of every layout that the library reads, checked for silent surprises."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xxhash
+
+from colrank.config import EncoderConfig
+from colrank.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from sentence_transformers import MultiVectorEncoder
+
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_REMEDY = "give the folder of a late-interaction checkpoint or its name on the hub"
+
+
+def resolve_device(device: str | None) -> str:
+    """Return the device to use: the one asked for, or the best there is.
+
+    Raises:
+        InputError: the device is unknown, or this machine does not have it. It is never replaced.
+    """
+    import torch
+
+    if device is None:
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise InputError(f"There is no device {device!r}; use cpu, cuda, cuda:0 or mps.") from error
+    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not present.get(kind, False):
+        raise InputError(f"The device {device!r} is not available here; use --device cpu.")
+    return device
+
+
+def resolve_dtype(dtype: str) -> Any:
+    """Return torch's dtype of that name: float32, float16 or bfloat16 (else InputError)."""
+    import torch
+
+    dtypes = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+    if dtype not in dtypes:
+        raise InputError(f"dtype is {dtype!r}; choose one of {', '.join(dtypes)}.")
+    return dtypes[dtype]
+
+
+def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEncoder, list[str]]:
+    """Load a checkpoint: native, PyLate or Stanford layout, folder or hub name.
+
+    A checkpoint without a projection layer is used without one: the layer of random numbers that the
+    library would add is taken out again, and said.
+
+    Returns:
+        The model, and sentences about what was done to it.
+
+    Raises:
+        ModelError: there is no such model, it cannot be loaded, or its marker is unknown to its tokenizer.
+    """
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules.dense import Dense
+
+    name = config.model
+    looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
+    if looks_like_path and not Path(name).expanduser().is_dir():
+        raise ModelError(f"There is no model folder {name!r}; {_REMEDY}.")
+    try:
+        with quiet():
+            model = MultiVectorEncoder(
+                str(Path(name).expanduser()) if looks_like_path else name,
+                device=device,
+                trust_remote_code=config.trust_remote_code,
+            )
+    # The libraries below raise whatever the damaged file or the absent hub made them raise.
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelError(f"Cannot load the model {name!r} ({reason}); {_REMEDY}.") from error
+    notes = []
+    modules = list(model)
+    if any(isinstance(module, Dense) for module in modules) and not _stores_projection(name):
+        kept = [module for module in modules if not isinstance(module, Dense)]
+        model = MultiVectorEncoder(modules=kept, device=device, prompts=dict(model.prompts))
+        notes.append(f"The model {name} has no projection layer; its vectors are used without one.")
+    _check_markers(name, model)
+    return model, notes
+
+
+def _stores_projection(name: str) -> bool:
+    """Whether the checkpoint itself brings a projection: as a module, or inside Stanford's weights."""
+    modules = _read_json(name, "modules.json")
+    if modules is not None and any(
+        str(module.get("type", "")).rsplit(".", 1)[-1] == "Dense" for module in modules
+    ):
+        return True
+    config = _read_json(name, "config.json") or {}
+    return "HF_ColBERT" in (config.get("architectures") or [])
+
+
+def _read_json(name: str, file: str) -> Any:
+    from sentence_transformers.util import load_file_path
+
+    path = load_file_path(str(Path(name).expanduser()) if Path(name).expanduser().is_dir() else name, file)
+    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def _check_markers(name: str, model: MultiVectorEncoder) -> None:
+    tokenizer = model.tokenizer
+    if tokenizer is None or not getattr(tokenizer, "is_fast", False):
+        raise ModelError(f"The model {name!r} has no fast tokenizer, which passages are split with; {_REMEDY}.")
+    for role, prompt in model.prompts.items():
+        if prompt and tokenizer.unk_token_id in tokenizer(prompt, add_special_tokens=False)["input_ids"]:
+            raise ModelError(
+                f"The {role} marker {prompt.strip()!r} of the model {name!r} is unknown to its tokenizer; "
+                "add it to the tokenizer as a special token, as in training, and save the model again."
+            )
+
+
+def hash_checkpoint(name: str) -> str:
+    """Hash of the weight and tokenizer files of a checkpoint, whatever its location or load precision."""
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+
+        folder = Path(snapshot_download(name, local_files_only=True))
+    digest = xxhash.xxh3_128()
+    files = [path for pattern in _WEIGHTS for path in folder.rglob(pattern)]
+    files += [path for path in (folder / "tokenizer.json", folder / "vocab.txt") if path.is_file()]
+    for path in sorted(files, key=lambda path: path.relative_to(folder).as_posix()):
+        digest.update(path.relative_to(folder).as_posix().encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 22):
+                digest.update(block)
+    return f"xxh3:{digest.hexdigest()}"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the libraries' bars and notes off the terminal while a model loads."""
+    from transformers.utils import logging as transformers_logging
+
+    bars = transformers_logging.is_progress_bar_enabled()
+    level = transformers_logging.get_verbosity()
+    logger = logging.getLogger("sentence_transformers")
+    logger_level = logger.level
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        if bars:
+            transformers_logging.enable_progress_bar()
+        transformers_logging.set_verbosity(level)
+        logger.setLevel(logger_level)
+
+

@@ -1,0 +1,361 @@
+"""The encoder: passages and queries into unit vectors, and tokens back into characters."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colrank.config import EMBEDDED_MODEL, EncoderConfig, check_choice
+from colrank.encoder import embedded
+from colrank.encoder.checkpoint import (
+    hash_checkpoint,
+    load_checkpoint,
+    quiet,
+    resolve_device,
+    resolve_dtype,
+)
+from colrank.encoder.projection import fixed_projection, fixed_projection_hash
+from colrank.errors import InputError, ModelError
+from colrank.types import Span, Vectors
+
+if TYPE_CHECKING:
+    from sentence_transformers import MultiVectorEncoder
+
+_BATCH_TOKENS = 4096
+_BATCH_PASSAGES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Everything that decides a model's vectors, and nothing that does not (device, precision)."""
+
+    name: str
+    weights: str
+    dim: int
+    projection: str
+    query_prompt: str
+    document_prompt: str
+    query_length: int
+    query_expansion: str
+    skiplist: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dictionary for the manifest."""
+        return asdict(self)
+
+    def same_vectors(self, other: Fingerprint) -> bool:
+        """Whether both encode alike; the name does not matter."""
+        return {**asdict(self), "name": ""} == {**asdict(other), "name": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedQuery:
+    """One query's vectors, the token id of each and its spelling, and what was done to it.
+
+    `special` marks tokens that the model adds (markers, expansion); `cut` is how many tokens did not
+    fit the model's query length.
+    """
+
+    text: str
+    vectors: Vectors
+    token_ids: NDArray[np.int64]
+    tokens: tuple[str, ...]
+    special: NDArray[np.bool_]
+    cut: int = 0
+
+
+class Encoder:
+    """A loaded late-interaction model. Calls from several threads take turns."""
+
+    def __init__(
+        self,
+        model: MultiVectorEncoder,
+        *,
+        name: str,
+        weights: str,
+        dtype: Any,
+        projection: NDArray[np.float32] | None,
+        projection_name: str,
+        passage_tokens: int | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        import torch
+
+        self._model = model.to(dtype).eval()
+        self._lock = threading.Lock()
+        self.name = name
+        self.device = str(model.device)
+        self.notes = list(notes)
+        self._projection = None if projection is None else torch.tensor(projection, device=model.device)
+        tokenizer: Any = model.tokenizer
+        self._tokenizer = tokenizer
+        self._transformer: Any = model[0]
+        self._special_ids = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
+        self._query_prompt = model.prompts.get("query") or ""
+        self._document_prompt = next(
+            (model.prompts[role] for role in ("document", "passage", "corpus") if model.prompts.get(role)), ""
+        )
+        self.most_tokens = self._most_tokens()
+        own = getattr(self._transformer, "document_length", None) or self.most_tokens
+        self.default_passage_tokens = min(passage_tokens or own, self.most_tokens)
+        raw_dim = model.get_embedding_dimension()
+        if raw_dim is None:
+            raise ModelError(f"The model {name!r} does not say how many dimensions its token vectors have.")
+        if projection is not None and projection.shape[0] != raw_dim:
+            raise InputError(
+                f"The fixed projection is for {projection.shape[0]} dimensions, and the model {name!r} "
+                f"has {raw_dim}; use projection none."
+            )
+        expansion = getattr(self._transformer, "query_expansion", None)
+        expanded = expansion["length"] if expansion and expansion.get("length") else None
+        self.query_length = (
+            expanded or getattr(self._transformer, "query_length", None) or self.most_tokens
+        )
+        self.fingerprint = Fingerprint(
+            name=name,
+            weights=weights,
+            dim=raw_dim if projection is None else int(projection.shape[1]),
+            projection=projection_name,
+            query_prompt=self._query_prompt,
+            document_prompt=self._document_prompt,
+            query_length=self.query_length,
+            query_expansion=repr(sorted(expansion.items())) if expansion else "",
+            skiplist=repr([module.get_config_dict() for module in self._masks()]),
+        )
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a token vector after projection."""
+        return self.fingerprint.dim
+
+    def _most_tokens(self) -> int:
+        config = self._transformer.config
+        positions = getattr(config, "max_position_embeddings", None)
+        # RoBERTa's positions begin behind the padding id.
+        if positions and getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert"):
+            positions -= 2
+        limits = [limit for limit in (positions, self._tokenizer.model_max_length) if limit and limit < 10**9]
+        return int(min(limits, default=512))
+
+    def _masks(self) -> list[Any]:
+        from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+        return [module for module in self._model if isinstance(module, MultiVectorMask)]
+
+    def token_spans(self, text: str) -> list[Span]:
+        """Characters of each token of a text, without the tokens that the model adds, never cut."""
+        with self._lock:
+            encoded = self._tokenizer(
+                text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
+            )
+        return [Span(start, end) for start, end in encoded["offset_mapping"]]
+
+    def text_budget(self, passage_tokens: int | None) -> int:
+        """Tokens that title and text of a passage may have, and set the model to that length.
+
+        Raises:
+            InputError: more was asked for than the model can read.
+        """
+        length = passage_tokens or self.default_passage_tokens
+        if length > self.most_tokens:
+            raise InputError(
+                f"passage_tokens is {length}, but the model {self.name} reads at most {self.most_tokens}."
+            )
+        self._transformer.document_length = length
+        with self._lock:
+            added = self._tokenizer.num_special_tokens_to_add()
+            prompt = len(self._tokenizer(self._document_prompt, add_special_tokens=False)["input_ids"])
+        if length - added - prompt < 4:
+            raise InputError(f"passage_tokens is {length}: no room for text beside the model's markers.")
+        return int(length - added - prompt)
+
+    def encode_passages(
+        self, inputs: Sequence[str], lengths: Sequence[int], done: Callable[[Sequence[int]], None] | None = None
+    ) -> list[tuple[Vectors, NDArray[np.int64]]]:
+        """Encode a window of passages; batches are sorted by length and bounded in tokens.
+
+        Args:
+            inputs: what is encoded for each passage (`colrank.passages.encoder_input`).
+            lengths: tokens of each, which decide its batch.
+            done: called with the rows of each batch when it is finished.
+
+        Returns:
+            For each passage, in the given order, its unit vectors (float32 `[tokens, dim]`) and the
+            token id of each.
+        """
+        out: list[Any] = [None] * len(inputs)
+        with self._lock:
+            for batch in length_batches(lengths):
+                encoded = self._forward([inputs[row] for row in batch], "document", self._document_prompt)
+                for row, vectors_and_ids in zip(batch, encoded, strict=True):
+                    out[row] = vectors_and_ids
+                if done:
+                    done(batch)
+        return out
+
+    def encode_queries(self, queries: Sequence[str]) -> list[EncodedQuery]:
+        """Encode queries, each with the model's query prompt, length and expansion.
+
+        Raises:
+            InputError: a query is blank, or the tokenizer knows none of its tokens.
+        """
+        cuts = [self._check_query(query) for query in queries]
+        with self._lock:
+            encoded: list[tuple[Vectors, NDArray[np.int64]]] = []
+            for start in range(0, len(queries), _BATCH_PASSAGES):
+                batch = list(queries[start : start + _BATCH_PASSAGES])
+                encoded += self._forward(batch, "query", self._query_prompt)
+            return [
+                EncodedQuery(
+                    text,
+                    vectors,
+                    ids,
+                    tuple(self._tokenizer.convert_ids_to_tokens(ids.tolist())),
+                    np.isin(ids, self._special_ids),
+                    cut,
+                )
+                for text, (vectors, ids), cut in zip(queries, encoded, cuts, strict=True)
+            ]
+
+    def _check_query(self, query: str) -> int:
+        if not query.strip():
+            raise InputError("The query is empty; give at least one word.")
+        with self._lock:
+            ids = self._tokenizer(query, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+            prompt = self._tokenizer(self._query_prompt, add_special_tokens=False)["input_ids"]
+            added = self._tokenizer.num_special_tokens_to_add() + len(prompt)
+        if all(token == self._tokenizer.unk_token_id for token in ids):
+            raise InputError(
+                f"The model {self.name} knows no token of the query {query!r}; use words of its languages."
+            )
+        return max(0, len(ids) + added - self.query_length)
+
+    def document_tokens(self, text: str) -> list[tuple[str, Span]]:
+        """Token and characters behind each vector of a passage's encoder input, without encoding it.
+
+        A marker, or the prompt, stands for no character: its span is (-1, -1).
+        """
+        prompt = self._document_prompt
+        with self._lock:
+            features: dict[str, Any] = dict(self._model.preprocess([text], prompt=prompt, task="document"))
+            ids = features["input_ids"][0].tolist()
+            for mask in self._masks():
+                features = mask(features, task="document")
+            kept = features["attention_mask"][0].bool().tolist()
+            encoded = self._tokenizer(
+                prompt + text, return_offsets_mapping=True, truncation=False, verbose=False
+            )
+            tokens = self._tokenizer.convert_ids_to_tokens(ids)
+        same = encoded["input_ids"] == ids
+        out = []
+        for row, token in enumerate(tokens):
+            if not kept[row]:
+                continue
+            start, end = encoded["offset_mapping"][row] if same else (0, 0)
+            start, end = start - len(prompt), end - len(prompt)
+            out.append((token, Span(start, end) if 0 <= start < end else Span(-1, -1)))
+        return out
+
+    def passage_token_ids(self, inputs: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Token ids behind the vectors of passages, without encoding them."""
+        out = []
+        with self._lock:
+            for text in inputs:
+                features: dict[str, Any] = dict(
+                    self._model.preprocess([text], prompt=self._document_prompt, task="document")
+                )
+                for mask in self._masks():
+                    features = mask(features, task="document")
+                out.append(features["input_ids"][0][features["attention_mask"][0].bool()].numpy())
+        return out
+
+    def is_special(self, token: str) -> bool:
+        """Whether a token is one that the model adds, not one of the text."""
+        return token in set(self._tokenizer.all_special_tokens)
+
+    def _forward(
+        self, texts: list[str], task: str, prompt: str
+    ) -> list[tuple[Vectors, NDArray[np.int64]]]:
+        """Encode one batch in one forward pass, then project and normalise all its tokens at once."""
+        import torch
+
+        with quiet():
+            rows: Any = self._model.encode(
+                texts, prompt=prompt, batch_size=len(texts), show_progress_bar=False, output_value=None, task=task
+            )
+        masks = [row["attention_mask"].bool() for row in rows]
+        with torch.inference_mode():
+            vectors = torch.cat([row["token_embeddings"][m] for row, m in zip(rows, masks, strict=True)]).float()
+            if self._projection is not None:
+                vectors = vectors @ self._projection
+            vectors = torch.nn.functional.normalize(vectors, dim=-1)
+        flat = vectors.cpu().numpy()
+        ids = [row["input_ids"][m].cpu().numpy() for row, m in zip(rows, masks, strict=True)]
+        if not np.isfinite(flat).all():
+            raise ModelError(f"The model {self.name} gave vectors that are not finite; try --dtype float32.")
+        ends = np.cumsum([len(row) for row in ids])[:-1]
+        return list(zip(np.split(flat, ends), ids, strict=True))
+
+
+def length_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Rows sorted by length, longest first, in batches bounded in padded tokens and in passages."""
+    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
+    batch: list[int] = []
+    for row in order:
+        longest = lengths[batch[0]] if batch else 0
+        if batch and (longest * (len(batch) + 1) > _BATCH_TOKENS or len(batch) == _BATCH_PASSAGES):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def load_encoder(config: EncoderConfig) -> Encoder:
+    """Load the encoder that a configuration names.
+
+    Raises:
+        InputError: an unknown device, dtype or projection.
+        MissingExtra: the embedded model is not installed.
+        ModelError: the model cannot be found, loaded or used.
+    """
+    check_choice("projection", config.projection, ("auto", "none", "fixed"))
+    dtype = resolve_dtype(config.dtype)
+    is_embedded = config.model == EMBEDDED_MODEL
+    if is_embedded:
+        embedded.model_folder()
+    device = resolve_device(config.device)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    projected = config.projection == "fixed" or (config.projection == "auto" and is_embedded)
+    projection = fixed_projection() if projected else None
+    projection_name = fixed_projection_hash() if projected else "none"
+    if is_embedded:
+        with quiet():
+            model = embedded.load_embedded(device)
+        return Encoder(
+            model,
+            name=embedded.DISPLAY_NAME,
+            weights=f"sha256:{embedded.WEIGHTS_SHA256}",
+            dtype=dtype,
+            projection=projection,
+            projection_name=projection_name,
+            passage_tokens=embedded.PASSAGE_TOKENS,
+        )
+    model, notes = load_checkpoint(config, device)
+    folder = Path(config.model).expanduser()
+    return Encoder(
+        model,
+        name=folder.resolve().name if folder.is_dir() else config.model,
+        weights=hash_checkpoint(config.model),
+        dtype=dtype,
+        projection=projection,
+        projection_name=projection_name,
+        notes=notes,
+    )

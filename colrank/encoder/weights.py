@@ -1,0 +1,69 @@
+"""Weights of query tokens: the square root of the token id's inverse document frequency in the index.
+
+score(query, passage) = sum over query tokens of weight x best similarity. The inverse document frequency
+is BM25's: ln(1 + (N - n + 0.5) / (n + 0.5)) for a token id that n of N passages hold (Robertson and
+Zaragoza 2009, "The Probabilistic Relevance Framework", eq. 3.3, with the usual 1 added so that it never
+falls below zero).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colrank.config import TokenWeights
+from colrank.errors import IndexDamaged
+
+
+class TokenFrequencies:
+    """In how many passages each token id occurs; kept in step by adding and removing passages."""
+
+    def __init__(self, counts: Mapping[int, int] | None = None, passages: int = 0) -> None:
+        self._counts = dict(counts or {})
+        self.passages = passages
+
+    def add(self, token_ids: Iterable[int]) -> None:
+        """Count the distinct token ids of one passage."""
+        self.passages += 1
+        for token in set(token_ids):
+            self._counts[token] = self._counts.get(token, 0) + 1
+
+    def remove(self, token_ids: Iterable[int]) -> None:
+        """Take back what `add` of the same passage counted."""
+        self.passages -= 1
+        for token in set(token_ids):
+            left = self._counts.get(token, 0) - 1
+            if left < 0:
+                raise IndexDamaged(
+                    "The index's token frequencies do not match its passages; index again with --overwrite."
+                )
+            if left:
+                self._counts[token] = left
+            else:
+                del self._counts[token]
+
+    def copy(self) -> TokenFrequencies:
+        """An independent copy."""
+        return TokenFrequencies(self._counts, self.passages)
+
+    def table(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Token ids, ascending, and the number of passages that hold each."""
+        ids = np.array(sorted(self._counts), dtype=np.int32)
+        return ids, np.array([self._counts[int(token)] for token in ids], dtype=np.int64)
+
+    def weights(self, token_ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Weight of each query token, float32 `[tokens]`; a token id in no passage weighs the most."""
+        held = np.array([self._counts.get(int(token), 0) for token in token_ids], dtype=np.float64)
+        idf = np.log1p((self.passages - held + 0.5) / (held + 0.5))
+        return np.sqrt(idf).astype(np.float32)
+
+
+def weights_apply(mode: TokenWeights, *, embedded: bool, language_tokens: Mapping[str, int]) -> bool:
+    """Whether queries are weighted: `auto` does so for the embedded model while under half of the
+    passages' tokens are English, where weights were measured to help (README of `bench/`)."""
+    if mode != "auto":
+        return mode == "idf"
+    total = sum(language_tokens.values())
+    return embedded and total > 0 and 2 * language_tokens.get("en", 0) < total

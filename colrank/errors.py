@@ -1,0 +1,69 @@
+"""Every error that colrank raises on purpose.
+
+    ColRankError
+    ├── InputError            something the caller gave: a path, a value, a document (exit code 2)
+    │   └── CorpusError       a document or file that cannot be read, under `strict`
+    ├── IndexFault           an index that is not there, is damaged, or may not be written (exit code 2)
+    │   ├── IndexMissing
+    │   ├── IndexExists
+    │   ├── IndexLocked
+    │   ├── IndexDamaged
+    │   └── IndexFormat
+    ├── ModelError            a model that cannot be found, loaded or used (exit code 2)
+    │   └── ModelMismatch
+    └── MissingExtra          an optional dependency that is not installed (exit code 2)
+
+Each message is one sentence that names the thing and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class ColRankError(Exception):
+    """Base of all errors that colrank raises on purpose; its text is meant for the user."""
+
+    exit_code = 2
+
+
+class InputError(ColRankError):
+    """A value, path or document that the caller gave cannot be used."""
+
+
+class CorpusError(InputError):
+    """A document or file cannot be read and `strict` was asked for."""
+
+
+class IndexFault(ColRankError):
+    """Base of the errors about an index on disk."""
+
+
+class IndexMissing(IndexFault):
+    """There is no index at the path."""
+
+
+class IndexExists(IndexFault):
+    """There is something at the path already and overwriting was not asked for."""
+
+
+class IndexLocked(IndexFault):
+    """Another process is writing this index."""
+
+
+class IndexDamaged(IndexFault):
+    """A file of the index is missing, cut short, or not what the manifest says."""
+
+
+class IndexFormat(IndexFault):
+    """The index was written in a format version that this colrank does not read."""
+
+
+class ModelError(ColRankError):
+    """A model cannot be found, loaded, or used as a late-interaction encoder."""
+
+
+class ModelMismatch(ModelError):
+    """A query was to be encoded otherwise than the passages of the index."""
+
+
+class MissingExtra(ColRankError):
+    """An optional dependency is not installed; the text names the extra."""

@@ -1,0 +1,19 @@
+"""An index on disk: manifest, segments, the writer's lock, and snapshots of a committed generation."""
+
+from colrank.index.manifest import FORMAT_VERSION, Manifest, SegmentEntry
+from colrank.index.segment import Segment, SegmentWriter, StoredDocument, StoredPassage
+from colrank.index.store import IndexWriter, Snapshot, is_index, open_snapshot
+
+__all__ = [
+    "FORMAT_VERSION",
+    "IndexWriter",
+    "Manifest",
+    "Segment",
+    "SegmentEntry",
+    "SegmentWriter",
+    "Snapshot",
+    "StoredDocument",
+    "StoredPassage",
+    "is_index",
+    "open_snapshot",
+]

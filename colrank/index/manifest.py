@@ -1,0 +1,189 @@
+"""The manifest: one JSON file a generation, which names all that belongs to it.
+
+`manifest-00000007.json` is generation 7. A commit creates the next number and never changes a file that
+is there, so that a store without rename can hold an index too. The highest number is the current one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from colrank.encoder import Fingerprint
+from colrank.errors import IndexDamaged, IndexFormat, IndexLocked, IndexMissing
+from colrank.shards import sync_file
+
+FORMAT_VERSION = 1
+"""Version of the layout on disk; a reader refuses any other."""
+
+_NAME = re.compile(r"manifest-(\d{8})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """A segment as the manifest names it: its counts, and size and checksum of each file."""
+
+    name: str
+    documents: int
+    passages: int
+    tokens: int
+    shards: tuple[str, ...]
+    language_tokens: Mapping[str, int]
+    files: Mapping[str, tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What one generation of an index consists of, and how its vectors were made.
+
+    `model` is None for an index of given vectors. `model_location` is where the model was found: the
+    name on a hub, or a folder relative to the index.
+    """
+
+    generation: int
+    dim: int
+    model: Fingerprint | None = None
+    model_location: str = ""
+    passage_tokens: int = 0
+    overlap: int = 0
+    token_weights: str = "auto"
+    segments: tuple[SegmentEntry, ...] = field(default=())
+
+    def following(self, segments: tuple[SegmentEntry, ...]) -> Manifest:
+        """The next generation, of other segments."""
+        return replace(self, generation=self.generation + 1, segments=segments)
+
+    def to_json(self) -> str:
+        """Canonical JSON with a checksum of its own content."""
+        body = {
+            "format": "colrank",
+            "format_version": FORMAT_VERSION,
+            "generation": self.generation,
+            "dim": self.dim,
+            "vectors": "float16",
+            "model": None if self.model is None else self.model.to_json(),
+            "model_location": self.model_location,
+            "passage_tokens": self.passage_tokens,
+            "overlap": self.overlap,
+            "token_weights": self.token_weights,
+            "segments": [
+                {
+                    "name": entry.name,
+                    "documents": entry.documents,
+                    "passages": entry.passages,
+                    "tokens": entry.tokens,
+                    "shards": list(entry.shards),
+                    "language_tokens": dict(entry.language_tokens),
+                    "files": {
+                        name: {"bytes": size, "xxh3": checksum}
+                        for name, (size, checksum) in entry.files.items()
+                    },
+                }
+                for entry in self.segments
+            ],
+        }
+        return json.dumps({**body, "checksum": _checksum(body)}, indent=1, sort_keys=True) + "\n"
+
+
+def _checksum(body: Mapping[str, Any]) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps(body, sort_keys=True).encode())
+
+
+def _from_json(text: str, name: str) -> Manifest:
+    remedy = "index again with --overwrite"
+    try:
+        body = json.loads(text)
+        version = body["format_version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise IndexDamaged(f"The manifest {name} is damaged; {remedy}.") from error
+    if body.get("format") != "colrank" or version != FORMAT_VERSION:
+        raise IndexFormat(
+            f"The index has format version {version}, and this colrank reads version {FORMAT_VERSION}; {remedy}."
+        )
+    if body.pop("checksum", None) != _checksum(body):
+        raise IndexDamaged(f"The manifest {name} is damaged: its checksum does not fit; {remedy}.")
+    try:
+        return Manifest(
+            generation=body["generation"],
+            dim=body["dim"],
+            model=None if body["model"] is None else Fingerprint(**body["model"]),
+            model_location=body["model_location"],
+            passage_tokens=body["passage_tokens"],
+            overlap=body["overlap"],
+            token_weights=body["token_weights"],
+            segments=tuple(
+                SegmentEntry(
+                    name=entry["name"],
+                    documents=entry["documents"],
+                    passages=entry["passages"],
+                    tokens=entry["tokens"],
+                    shards=tuple(entry["shards"]),
+                    language_tokens=entry["language_tokens"],
+                    files={file: (part["bytes"], part["xxh3"]) for file, part in entry["files"].items()},
+                )
+                for entry in body["segments"]
+            ),
+        )
+    except (KeyError, TypeError) as error:
+        raise IndexDamaged(f"The manifest {name} lacks {error}; {remedy}.") from error
+
+
+def manifest_generations(folder: Path) -> list[int]:
+    """Generations that have a manifest in the folder, ascending."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+
+
+def manifest_path(folder: Path, generation: int) -> Path:
+    """Where the manifest of a generation lies."""
+    return folder / f"manifest-{generation:08d}.json"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the newest manifest.
+
+    Raises:
+        IndexMissing: there is no index.
+        IndexFormat: it is of another format version.
+        IndexDamaged: it cannot be read.
+    """
+    generations = manifest_generations(folder)
+    if not generations:
+        raise IndexMissing(f"There is no index at {folder}; make one with: colrank index PATH --index {folder}")
+    path = manifest_path(folder, generations[-1])
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise IndexDamaged(f"The manifest {path.name} is damaged; index again with --overwrite.") from error
+    return _from_json(text, path.name)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Commit a generation: the file appears whole, on the disk, or not at all.
+
+    Raises:
+        IndexLocked: that generation was committed by somebody else.
+    """
+    path = manifest_path(folder, manifest.generation)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(manifest.to_json(), encoding="utf-8")
+    sync_file(temporary)
+    try:
+        os.link(temporary, path)  # unlike rename, refuses to replace
+    except FileExistsError as error:
+        raise IndexLocked(
+            f"Another process committed generation {manifest.generation} of {folder}; try again."
+        ) from error
+    finally:
+        temporary.unlink()
+    sync_file(folder)

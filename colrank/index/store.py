@@ -1,0 +1,166 @@
+"""The folder of an index: one writer at a time, readers that keep the snapshot they opened."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from colrank.encoder import TokenFrequencies, weights_apply
+from colrank.errors import IndexDamaged, IndexLocked, InputError
+from colrank.index.manifest import (
+    Manifest,
+    manifest_generations,
+    manifest_path,
+    read_manifest,
+    write_manifest,
+)
+from colrank.index.segment import Segment, SegmentWriter
+from colrank.shards import sync_file
+
+LOCK_FILE = "colrank.lock"
+_BUILDING = "building"
+
+
+class Snapshot:
+    """One committed generation, opened for reading."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        if len(manifest.segments) != 1:
+            raise IndexDamaged(
+                f"The manifest of {folder} names {len(manifest.segments)} segments, and this colrank writes "
+                "one; index again with --overwrite."
+            )
+        self.folder = folder
+        self.manifest = manifest
+        self.segment = Segment(folder / manifest.segments[0].name, manifest.segments[0], manifest.dim)
+        self.frequencies: TokenFrequencies = self.segment.frequencies()
+
+    @property
+    def weighted(self) -> bool:
+        """Whether text queries are weighted by token frequency in this snapshot."""
+        model = self.manifest.model
+        return model is not None and weights_apply(
+            self.manifest.token_weights,  # type: ignore[arg-type]
+            embedded=self.manifest.model_location == "embedded",
+            language_tokens=self.segment.entry.language_tokens,
+        )
+
+
+def open_snapshot(folder: Path) -> Snapshot:
+    """Open the newest committed generation.
+
+    A commit between reading the manifest and opening its files may take them away; the newer
+    generation is opened then.
+
+    Raises:
+        IndexMissing, IndexFormat, IndexDamaged: as their names say.
+    """
+    while True:
+        manifest = None
+        try:
+            manifest = read_manifest(folder)
+            return Snapshot(folder, manifest)
+        except (IndexDamaged, FileNotFoundError):
+            seen = 0 if manifest is None else manifest.generation
+            newest = manifest_generations(folder)
+            if manifest is None or not newest or newest[-1] <= seen:
+                raise
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a folder holds a committed index."""
+    return bool(manifest_generations(folder))
+
+
+class IndexWriter:
+    """Holds the writer's lock, a folder to build in, and the commit that ends it.
+
+    Used as a context manager. Left by an error, Ctrl-C included, it removes what was being built, and
+    the folder itself where nothing was ever committed in it. What a killed writer left behind is
+    removed by the next one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.building = folder / _BUILDING
+        self._lock: int | None = None
+        self._created: list[Path] = []
+
+    def __enter__(self) -> IndexWriter:
+        _check_target(self.folder)
+        missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._created = missing
+            self._lock = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise InputError(f"Cannot write an index at {self.folder}: {error.strerror}.") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._lock, 64, 0).decode(errors="replace").strip() or "another process"
+            os.close(self._lock)
+            raise IndexLocked(f"{self.folder} is being written by {holder}; wait until it ends.") from error
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"process {os.getpid()}".encode(), 0)
+        shutil.rmtree(self.building, ignore_errors=True)
+        self.building.mkdir()
+        return self
+
+    def newest_generation(self) -> int:
+        """Number of the newest committed generation, 0 when there is none."""
+        return max(manifest_generations(self.folder), default=0)
+
+    def segment_writer(self, generation: int, dim: int) -> SegmentWriter:
+        """A writer for the segment of a generation, inside the folder of what is being built."""
+        return SegmentWriter(self.building / f"segment-{generation:08d}", dim)
+
+    def commit(self, manifest: Manifest) -> None:
+        """Move the built segments into place, commit the manifest, and remove older generations.
+
+        A reader that has an older generation open keeps it: its files stay mapped.
+        """
+        for entry in manifest.segments:
+            built = self.building / entry.name
+            if built.is_dir():
+                target = self.folder / entry.name
+                shutil.rmtree(target, ignore_errors=True)  # of a writer killed before its commit
+                built.rename(target)
+        sync_file(self.folder)
+        write_manifest(self.folder, manifest)
+        kept = {entry.name for entry in manifest.segments}
+        for generation in manifest_generations(self.folder):
+            if generation < manifest.generation:
+                manifest_path(self.folder, generation).unlink()
+        for path in self.folder.glob("segment-*"):
+            if path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.building, ignore_errors=True)
+        if not is_index(self.folder):
+            (self.folder / LOCK_FILE).unlink(missing_ok=True)
+            for path in self._created:
+                with suppress(OSError):
+                    path.rmdir()
+        if self._lock is not None:
+            os.ftruncate(self._lock, 0)
+            os.close(self._lock)
+
+
+def _check_target(folder: Path) -> None:
+    """Refuse to write an index over something that is not one."""
+    if not folder.exists() or is_index(folder):
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder for the index.")
+    ours = (LOCK_FILE, _BUILDING)
+    strangers = [name for name in os.listdir(folder) if name not in ours and not name.startswith("segment-")]
+    if strangers:
+        raise InputError(f"{folder} is not an index and holds {strangers[0]!r}; name an empty or new folder.")
