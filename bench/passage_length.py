@@ -1,6 +1,6 @@
 """Which passage length suits the embedded encoder: nDCG@10 by length on cranfield and cacm.
 
-    COLRANK_DATA=... python bench/passage_length.py
+COLRANK_DATA=... python bench/passage_length.py
 """
 
 from __future__ import annotations

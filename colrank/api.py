@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 from colrank_kernels import available as available_kernels
+from numpy.typing import NDArray
 
 from colrank.build import (
     GivenVectors,
@@ -33,12 +34,12 @@ from colrank.corpus import document_from_record, find_files, read_file
 from colrank.encoder import Encoder, load_encoder
 from colrank.errors import ColRankError, IndexExists, IndexMissing, InputError, ModelMismatch
 from colrank.explain import explain, highlight
-from colrank.index import IndexWriter, Manifest, Snapshot, is_index, open_snapshot
+from colrank.index import IndexWriter, Manifest, Snapshot, is_index, manifest_path, open_snapshot
 from colrank.score import QueryVectors
 from colrank.search import Query, Stage, search
 from colrank.types import BuildReport, Document, Explanation, Hits, Problems
 
-QueryInput: TypeAlias = "str | np.ndarray[Any, Any]"
+QueryInput: TypeAlias = str | NDArray[Any]
 """A query: its text, or its token vectors `[tokens, dim]`."""
 
 
@@ -165,9 +166,10 @@ class ColRank:
                 expected = self._settings.model
                 if expected is not None and not encoder.fingerprint.same_vectors(expected):
                     raise ModelMismatch(
-                        f"{self.path} was made with the model {expected.name} (weights {_short(expected.weights)}) "
-                        f"and the query would be encoded with {encoder.name} (weights "
-                        f"{_short(encoder.fingerprint.weights)}, or other settings); name the index's model."
+                        f"{self.path} was made with the model {expected.name} (weights "
+                        f"{_short(expected.weights)}) and the query would be encoded with {encoder.name} "
+                        f"(weights {_short(encoder.fingerprint.weights)}, or other settings); name the "
+                        "index's model."
                     )
                 self._encoder = encoder
             return self._encoder
@@ -313,7 +315,7 @@ class ColRank:
             settings, base = self._settings, None
             if self._fresh:
                 if is_index(self.path):
-                    # To be replaced: its generations go on counting, so that no reader mistakes one for another.
+                    # It is to be replaced, and generations go on counting: no reader mistakes one for another.
                     settings = replace(settings, generation=writer.newest_generation())
                 if self._config is not None:
                     encoder = self.encoder
@@ -334,14 +336,21 @@ class ColRank:
             return report
 
     @overload
-    def search(self, query: QueryInput, k: int = 10, *, by: By = "passage", highlight: bool = False) -> Hits: ...
+    def search(  # type: ignore[overload-overlap]  # a str is a Sequence of str, too
+        self, query: QueryInput, k: int = 10, *, by: By = "passage", highlight: bool = False
+    ) -> Hits: ...
     @overload
     def search(
-        self, query: Sequence[QueryInput], k: int = 10, *, by: By = "passage", highlight: bool = False
+        self,
+        query: Sequence[str] | Sequence[NDArray[Any]],
+        k: int = 10,
+        *,
+        by: By = "passage",
+        highlight: bool = False,
     ) -> list[Hits]: ...
     def search(
         self,
-        query: QueryInput | Sequence[QueryInput],
+        query: QueryInput | Sequence[str] | Sequence[NDArray[Any]],
         k: int = 10,
         *,
         by: By = "passage",
@@ -411,9 +420,7 @@ class ColRank:
         for name, (size, _) in entry.files.items():
             part = "vectors" if name in entry.shards else "text" if name == "passages.arrow" else "other"
             sizes[part] += size
-        sizes["other"] += os.path.getsize(
-            self.path / f"manifest-{manifest.generation:08d}.json"
-        )
+        sizes["other"] += manifest_path(self.path, manifest.generation).stat().st_size
         total = sum(sizes.values())
         return {
             "path": str(self.path),

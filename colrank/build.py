@@ -289,7 +289,9 @@ def _copy(
         if stored.id in replaced:
             if stored.encoded and encoder is not None:
                 loaded = encoder if isinstance(encoder, Encoder) else encoder()
-                inputs = [encoder_input(*pair) for pair in zip(prefixes, (p.text for p in passages), strict=True)]
+                inputs = [
+                    encoder_input(*pair) for pair in zip(prefixes, (p.text for p in passages), strict=True)
+                ]
                 for ids in loaded.passage_token_ids(inputs):
                     frequencies.remove(ids.tolist())
             continue
@@ -346,7 +348,9 @@ def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float3
     if dim is not None and array.shape[1] != dim:
         raise InputError(f"The vectors of {name} have {array.shape[1]} dimensions and the index has {dim}.")
     if not np.isfinite(array).all():
-        raise InputError(f"The vectors of {name} hold NaN or Inf; leave that document out or encode it again.")
+        raise InputError(
+            f"The vectors of {name} hold NaN or Inf; leave that document out or encode it again."
+        )
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     if not norms.all():
         raise InputError(f"The vectors of {name} hold a zero vector, which has no direction.")

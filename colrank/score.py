@@ -99,8 +99,9 @@ def contenders(scores: NDArray[np.float32], k: int, bound: float) -> NDArray[np.
     if len(found) <= k:
         return found
     among = scores[found]
-    kth = np.partition(among, len(among) - k)[len(among) - k]
-    return found[among >= kth - 2 * bound]
+    kth = float(np.partition(among, len(among) - k)[len(among) - k])
+    near: NDArray[np.int64] = found[among >= kth - 2 * bound]
+    return near
 
 
 def _groups(queries: Sequence[QueryVectors]) -> Iterator[tuple[int, list[QueryVectors]]]:

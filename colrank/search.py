@@ -83,9 +83,7 @@ def search(
     return out
 
 
-def _select(
-    segment: Segment, query: QueryVectors, scores: NDArray[np.float32], k: int, by: By
-) -> list[Hit]:
+def _select(segment: Segment, query: QueryVectors, scores: NDArray[np.float32], k: int, by: By) -> list[Hit]:
     """The k best hits, from scores that may err by the query's error bound."""
     bound = query.error_bound()
     if by == "document":

@@ -116,7 +116,9 @@ class TokenVectors:
                 self._blocks.append(block)
                 starts.append(starts[-1] + len(block))
         if starts[-1] != tokens:
-            raise IndexDamaged(f"The shards hold {starts[-1]} tokens and the manifest says {tokens}; index again.")
+            raise IndexDamaged(
+                f"The shards hold {starts[-1]} tokens and the manifest says {tokens}; index again."
+            )
         self._starts = np.array(starts, dtype=np.int64)
 
     def __len__(self) -> int:

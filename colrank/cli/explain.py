@@ -38,9 +38,7 @@ def command(
     from colrank.cli.render import print_explanation
     from colrank.errors import InputError
 
-    opened = ColRank.open(
-        index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code
-    )
+    opened = ColRank.open(index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     explanation = opened.explain(query, id)
     if html is not None:
         try:

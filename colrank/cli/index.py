@@ -12,7 +12,9 @@ from colrank.cli.options import field_options, index_option, model_options
 @click.command("index", short_help="Index folders and files of text.")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
 @index_option
-@click.option("--overwrite", is_flag=True, help="Replace the index that is there, once the new one is complete.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace the index that is there, once the new one is complete."
+)
 @model_options
 @click.option(
     "--projection",

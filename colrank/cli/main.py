@@ -69,7 +69,9 @@ def _defaults(ctx: click.Context, path: Path) -> dict[str, Any]:
     for name, table in load_toml(path).items():
         command = group.get_command(ctx, name)
         if command is None:
-            raise InputError(f"{path}: there is no command {name!r}; tables are named {', '.join(_COMMANDS)}.")
+            raise InputError(
+                f"{path}: there is no command {name!r}; tables are named {', '.join(_COMMANDS)}."
+            )
         names = {
             option.lstrip("-").replace("-", "_"): parameter.name
             for parameter in command.params

@@ -30,7 +30,8 @@ def model_options(command: Command) -> Command:
         (
             click.option(
                 "--model",
-                help="Late-interaction model: a folder or a name on the hub. [default: the embedded one, or the index's]",
+                help="Late-interaction model: a folder or a name on the hub. "
+                "[default: the embedded one, or the index's]",
             ),
             click.option("--device", help="cpu, cuda, cuda:1 or mps. [default: the best there is]"),
             click.option(
@@ -41,7 +42,9 @@ def model_options(command: Command) -> Command:
                 help="Precision of the model.",
             ),
             click.option(
-                "--trust-remote-code", is_flag=True, help="Let the model's checkpoint run code that it brings."
+                "--trust-remote-code",
+                is_flag=True,
+                help="Let the model's checkpoint run code that it brings.",
             ),
         )
     ):

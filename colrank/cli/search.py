@@ -47,7 +47,7 @@ def command(
     from colrank.errors import InputError
 
     check_k(k)
-    named = [(None, query) for query in queries]
+    named: list[tuple[str | None, str]] = [(None, query) for query in queries]
     if file is not None:
         named += read_queries(file)
     if not named:
@@ -56,9 +56,7 @@ def command(
     from colrank.api import ColRank
     from colrank.cli.render import hit_to_json, print_hits
 
-    opened = ColRank.open(
-        index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code
-    )
+    opened = ColRank.open(index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     found = opened.search(
         [query for _, query in named],
         k,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from colrank.config import INDEX_LOCK
 from colrank.corpus.faults import (
     BEIR_LEFT_OUT,
     BESIDE_BEIR,
@@ -66,8 +67,8 @@ def suffix_of(path: Path) -> str | None:
 def find_files(paths: Sequence[Path], problems: Problems, *, strict: bool = False) -> list[CorpusFile]:
     """All files of the given files and folders that colrank can read, each once.
 
-    The order is that of `paths` and, inside a folder, of the relative names. Hidden files are left out
-    of folders; what else is left out is counted in `problems`.
+    The order is that of `paths` and, inside a folder, of the relative names. Hidden files, and indexes
+    of colrank, are left out of folders; what else is left out is counted in `problems`.
 
     Raises:
         InputError: there is no path, a path does not exist or is of an unknown type, or a folder has
@@ -131,6 +132,8 @@ def _walk(top: Path, notes: Notes) -> list[_Found]:
         except OSError:
             notes.add(UNREADABLE_FOLDER, portable((top.name, *folder.inside)))
             continue
+        if any(entry.name == INDEX_LOCK for entry in visible):
+            continue
         beir = _beir_corpus(visible)
         for entry in visible:
             left_out = folder.left_out or (_beir_kind(entry.name, beir) if beir else None)
@@ -175,7 +178,7 @@ def _visit(
 def _beir_corpus(entries: list[os.DirEntry[str]]) -> str | None:
     names = {entry.name for entry in entries}
     if names & {"queries.jsonl", "queries.jsonl.gz"} or any(
-        e.name == "qrels" and e.is_dir() for e in entries
+        e.name == "qrels" and Path(e).is_dir() for e in entries
     ):
         return next((name for name in ("corpus.jsonl", "corpus.jsonl.gz") if name in names), None)
     return None

@@ -6,7 +6,8 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
 
-_DROPPED = frozenset(("script", "style", "template", "noscript", "noframes", "noembed", "iframe"))
+# A title in the body is that of a drawing.
+_DROPPED = frozenset(("script", "style", "template", "title", "noscript", "noframes", "noembed", "iframe"))
 _BLOCK_TAGS = (
     "address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset "
     "figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu nav ol optgroup "
@@ -27,11 +28,11 @@ def parse_html(html: str) -> tuple[str, str]:
     # The standard has line ends unified before anything else.
     tree = LexborHTMLParser(html.replace("\r\n", "\n").replace("\r", "\n"))
     named = tree.head.css_first("title") if tree.head is not None else None
-    title = _text(named) if named is not None else ""
+    title = " ".join(named.text().split()) if named is not None else ""
     body = tree.body
     if body is None:
         return title, ""
-    if not title.strip(_SPACE) and (heading := body.css_first("h1")) is not None:
+    if not title and (heading := body.css_first("h1")) is not None:
         title = " ".join(_text(heading).split())
         heading.decompose()
     return title, _text(body)

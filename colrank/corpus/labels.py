@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +16,7 @@ class Root:
 
 def portable(names: Iterable[str]) -> str:
     """The names joined by slashes, as text that can be written as UTF-8 whatever bytes the names hold."""
-    joined = "/".join(name for name in names if name)
-    return os.fsencode(joined).decode("utf-8", "backslashreplace")
+    return "/".join(name for name in names if name).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def distinct_labels(files: Sequence[tuple[Root, tuple[str, ...]]], roots: Sequence[Root]) -> list[str]:

@@ -21,8 +21,8 @@ def read_jsonl(source: TextSource, fields: FieldNames, notes: Notes) -> Iterator
         where = f"{source.label} line {number}"
         record = _parse(line)
         if isinstance(record, Fault):
-            # Only the last line of a file cut short comes after the cut, and that fault is noted.
-            if not source.cut:
+            # A torso is noted already, as a file cut short.
+            if not source.torso:
                 notes.add(record, where)
             continue
         document = document_from_record(

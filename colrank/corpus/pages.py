@@ -67,7 +67,8 @@ def _heading_and_rest(text: str) -> tuple[str, str]:
 
 def _document(source: TextSource, title: str, text: str, notes: Notes) -> Iterator[Document]:
     if is_blank(title) and is_blank(text):
-        notes.add(EMPTY, source.label)
+        if not source.cut:
+            notes.add(EMPTY, source.label)
     else:
         yield Document(source.label, text, title, source=source.label)
 

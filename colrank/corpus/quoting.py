@@ -78,8 +78,10 @@ def quoted_rows(lines: Iterable[str], separator: str, line_end: str = "\n") -> I
     """Rows whose cells may be quoted and then hold separators, line ends and doubled quotes.
 
     After a broken quote reading goes on with the line after the one on which its row began, so that
-    one mistake costs one row.
+    one mistake costs one row. A row that goes over several lines and then has not as many cells as the
+    first row counts as broken, too: most likely its quote was not meant to be one.
     """
+    width = 0
     numbered = enumerate(lines, 1)
     waiting: deque[tuple[int, str]] = deque()
 
@@ -91,7 +93,9 @@ def quoted_rows(lines: Iterable[str], separator: str, line_end: str = "\n") -> I
         if line in ("", "\r"):
             continue
         if '"' not in line:
-            yield Row(number, line.removesuffix("\r").split(separator), line)
+            cells = line.removesuffix("\r").split(separator)
+            width = width or len(cells)
+            yield Row(number, cells, line)
             continue
         scanner = _Scanner(separator, line_end)
         taken: list[tuple[int, str]] = []
@@ -101,7 +105,9 @@ def quoted_rows(lines: Iterable[str], separator: str, line_end: str = "\n") -> I
             taken.append(following)
             length += len(following[1])
             sound = scanner.feed(following[1])
-        if sound and not scanner.open:
+        sound = sound and not scanner.open
+        if sound and (not taken or not width or len(scanner.cells) == width):
+            width = width or len(scanner.cells)
             yield Row(number, scanner.cells, line)
         else:
             waiting.extendleft(reversed(taken))

@@ -63,13 +63,18 @@ class TextSource:
 
     Attributes:
         label: the file's label, for names.
-        cut: whether the file broke off; known once the block before the break was given.
+        cut: whether the file broke off; known once what comes before the break was read.
+        torso: whether the lines have come to such a break, so that the last of them is only a part.
         marked: whether the file began with a UTF-8 byte order mark; known after `sniff`.
+        line_end: what ends the lines of a table: a carriage return in files of old Macintosh programs,
+            else a line feed; known after `sniff`.
     """
 
     def __init__(self, path: Path, label: str, *, packed: bool, counter: ByteCounter, notes: Notes) -> None:
         self.label = label
         self.cut = False
+        self.torso = False
+        self.line_end = "\n"
         self.marked = False
         self._notes = notes
         # Blocks come out as they are read: a second buffer inside gzip would lose its last part when
@@ -91,30 +96,27 @@ class TextSource:
             return NOT_UTF8
         if b"\0" in self._head[:_SNIFFED]:
             return BINARY
-        if not self._head and not self.cut:
-            return EMPTY
         self.marked = self._head.startswith(_BOM)
         self._head = self._head.removeprefix(_BOM)
-        return None
+        if b"\r" in self._head and b"\n" not in self._head:
+            self.line_end = "\r"
+        return None if self._head or self.cut else EMPTY
 
     def whole(self) -> bytes:
         """All that can be read of the file."""
         return b"".join(self._blocks())
 
-    def line_end(self) -> bytes:
-        r"""What ends a line: a carriage return in files of old Macintosh programs, else ``\n``."""
-        return b"\r" if b"\r" in self._head and b"\n" not in self._head else b"\n"
-
-    def lines(self, end: bytes = b"\n") -> Iterator[bytes]:
-        """The lines without their ends; the last is a torso when `cut` is set by then."""
+    def lines(self, end: str = "\n") -> Iterator[bytes]:
+        """The lines without their ends; see `torso` for the last."""
         held: list[bytes] = []
         for block in self._blocks():
-            first, *others = block.split(end)
+            first, *others = block.split(end.encode())
             held.append(first)
             if others:
                 yield b"".join(held)
                 yield from others[:-1]
                 held = [others[-1]]
+        self.torso = self.cut
         if last := b"".join(held):
             yield last
 

@@ -23,7 +23,7 @@ _HEADERLESS_FIELDS = FieldNames(("id",), ("title",), ("text",))
 def read_csv(source: TextSource, fields: FieldNames, notes: Notes) -> Iterator[Document]:
     """The documents of a CSV file with a header, separated by commas or semicolons."""
     first, lines = _peek(_lines(source))
-    rows = quoted_rows(lines, _separator(first, fields), source.line_end().decode())
+    rows = quoted_rows(lines, _separator(first, fields), source.line_end)
     yield from _with_header(source, rows, fields, notes)
 
 
@@ -34,14 +34,14 @@ def read_tsv(source: TextSource, fields: FieldNames, notes: Notes) -> Iterator[D
     if known.isdisjoint(column_names(split_quoted(first, "\t"))):
         yield from _without_header(source, literal_rows(lines, "\t"), notes)
     else:
-        rows = quoted_rows(lines, "\t", source.line_end().decode())
+        rows = quoted_rows(lines, "\t", source.line_end)
         # Programs that write TSV often leave quotes as they are, so a row that makes no sense with
         # quoting is read without, if that makes sense.
         yield from _with_header(source, rows, fields, notes, literal="\t")
 
 
 def _lines(source: TextSource) -> Iterator[str]:
-    for line in source.lines(source.line_end()):
+    for line in source.lines(source.line_end):
         # Bytes that are not UTF-8 become surrogates, by which the row they fall into is recognised.
         yield line.decode("utf-8", "surrogateescape")
 
@@ -72,7 +72,7 @@ def _with_header(
     header = next(rows, None)
     if header is None:
         return
-    if not _is_utf8(header.text):
+    if not all(map(_is_utf8, header.cells or (header.text,))):
         notes.add(NOT_UTF8, source.label)
         return
     if header.cells is None:
@@ -105,9 +105,8 @@ def _documents(
     for row in rows:
         where = f"{source.label} line {row.line}"
         cells = row.cells
-        if source.cut:
-            # Past the cut there is only the torso of a row. What a quote left open there has swallowed
-            # is not tried as rows, as it may well be the text of one cell.
+        if source.torso:
+            # What a quote left open there has swallowed is not tried as rows, as it may well be one cell.
             if cells is None:
                 notes.add(BROKEN_QUOTE, where)
             return

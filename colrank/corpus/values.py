@@ -51,7 +51,7 @@ class Values:
             return self._decoded(value) or None
         if isinstance(value, UUID):
             return str(value)
-        if not _is_number(value) or not math.isfinite(value) or value != int(value):
+        if not _is_number(value) or not _is_finite(value) or value != int(value):
             return None
         return str(int(value))
 
@@ -74,7 +74,7 @@ class Values:
         if not _is_number(value):
             raise UnusableRecord(NOT_TEXT)
         # NaN is how tables say that there is nothing.
-        return str(value) if math.isfinite(value) else ""
+        return str(value) if _is_finite(value) else ""
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         """The value as JSON can hold it: nothing that is not finite, dates as ISO strings, bytes as base64.
@@ -88,6 +88,8 @@ class Values:
             return value
         if isinstance(value, str):
             return self.string(value)
+        if isinstance(value, np.datetime64 | np.timedelta64):
+            return None if np.isnat(value) else str(value)
         if isinstance(value, np.generic | np.ndarray):
             # NumPy's integers and floats of other widths become Python's.
             return self.plain(value.tolist(), depth + 1)
@@ -105,7 +107,7 @@ class Values:
         if isinstance(value, Decimal):
             return _shortest(value)
         if isinstance(value, Real):
-            return float(value) if math.isfinite(value) else None
+            return float(value) if _is_finite(value) else None
         if isinstance(value, datetime | date | time):
             # Only pandas' NaT, which is a datetime, differs from itself.
             return value.isoformat() if value == value else None
@@ -127,6 +129,11 @@ class Values:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Integral | Real | Decimal) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    # Whole numbers are not asked: beyond the floats, math.isfinite raises.
+    return isinstance(value, Integral) or math.isfinite(value)
 
 
 def _shortest(value: Decimal) -> int | float | str | None:

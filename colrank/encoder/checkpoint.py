@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_CHATTY = ("sentence_transformers", "huggingface_hub")
 _REMEDY = "give the folder of a late-interaction checkpoint or its name on the hub"
 
 
@@ -34,11 +36,12 @@ def resolve_device(device: str | None) -> str:
             return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        kind = torch.device(device).type
+        asked = torch.device(device)
     except RuntimeError as error:
         raise InputError(f"There is no device {device!r}; use cpu, cuda, cuda:0 or mps.") from error
     present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not present.get(kind, False):
+    numbered = asked.type != "cuda" or (asked.index or 0) < torch.cuda.device_count()
+    if not present.get(asked.type, False) or not numbered:
         raise InputError(f"The device {device!r} is not available here; use --device cpu.")
     return device
 
@@ -63,14 +66,16 @@ def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEnco
         The model, and sentences about what was done to it.
 
     Raises:
-        ModelError: there is no such model, it cannot be loaded, or its marker is unknown to its tokenizer.
+        ModelError: there is no such model, it cannot be loaded, its marker is unknown to its tokenizer,
+            or it pools tokens itself.
     """
     from sentence_transformers import MultiVectorEncoder
     from sentence_transformers.base.modules.dense import Dense
+    from sentence_transformers.multi_vector_encoder.modules import BaseTokenPooling
 
     name = config.model
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
-    if looks_like_path and not Path(name).expanduser().is_dir():
+    if not name.strip() or (looks_like_path and not Path(name).expanduser().is_dir()):
         raise ModelError(f"There is no model folder {name!r}; {_REMEDY}.")
     try:
         with quiet():
@@ -87,10 +92,19 @@ def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEnco
     modules = list(model)
     if any(isinstance(module, Dense) for module in modules) and not _stores_projection(name):
         kept = [module for module in modules if not isinstance(module, Dense)]
-        model = MultiVectorEncoder(modules=kept, device=device, prompts=dict(model.prompts))
+        model = MultiVectorEncoder(modules=kept, device=device, prompts=_prompts(model))
         notes.append(f"The model {name} has no projection layer; its vectors are used without one.")
+    if any(isinstance(module, BaseTokenPooling) for module in modules):
+        raise ModelError(
+            f"The model {name!r} pools its tokens itself, so no vector belongs to one token; save it without "
+            "its token pooling module."
+        )
     _check_markers(name, model)
     return model, notes
+
+
+def _prompts(model: MultiVectorEncoder) -> dict[str, str]:
+    return {role: prompt or "" for role, prompt in model.prompts.items()}
 
 
 def _stores_projection(name: str) -> bool:
@@ -104,17 +118,25 @@ def _stores_projection(name: str) -> bool:
     return "HF_ColBERT" in (config.get("architectures") or [])
 
 
+def _cache_folder() -> str | None:
+    """Where the library keeps models of the hub, when that is not the hub's own cache."""
+    return os.getenv("SENTENCE_TRANSFORMERS_HOME")
+
+
 def _read_json(name: str, file: str) -> Any:
     from sentence_transformers.util import load_file_path
 
-    path = load_file_path(str(Path(name).expanduser()) if Path(name).expanduser().is_dir() else name, file)
+    folder = Path(name).expanduser()
+    path = load_file_path(str(folder) if folder.is_dir() else name, file, cache_folder=_cache_folder())
     return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def _check_markers(name: str, model: MultiVectorEncoder) -> None:
     tokenizer = model.tokenizer
     if tokenizer is None or not getattr(tokenizer, "is_fast", False):
-        raise ModelError(f"The model {name!r} has no fast tokenizer, which passages are split with; {_REMEDY}.")
+        raise ModelError(
+            f"The model {name!r} has no fast tokenizer, which passages are split with; {_REMEDY}."
+        )
     for role, prompt in model.prompts.items():
         if prompt and tokenizer.unk_token_id in tokenizer(prompt, add_special_tokens=False)["input_ids"]:
             raise ModelError(
@@ -129,7 +151,7 @@ def hash_checkpoint(name: str) -> str:
     if not folder.is_dir():
         from huggingface_hub import snapshot_download
 
-        folder = Path(snapshot_download(name, local_files_only=True))
+        folder = Path(snapshot_download(name, cache_dir=_cache_folder(), local_files_only=True))
     digest = xxhash.xxh3_128()
     files = [path for pattern in _WEIGHTS for path in folder.rglob(pattern)]
     files += [path for path in (folder / "tokenizer.json", folder / "vocab.txt") if path.is_file()]
@@ -144,21 +166,23 @@ def hash_checkpoint(name: str) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep the libraries' bars and notes off the terminal while a model loads."""
-    from transformers.utils import logging as transformers_logging
+    from transformers.utils import logging as untyped_logging
+
+    transformers_logging: Any = untyped_logging
 
     bars = transformers_logging.is_progress_bar_enabled()
     level = transformers_logging.get_verbosity()
-    logger = logging.getLogger("sentence_transformers")
-    logger_level = logger.level
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    levels = [logger.level for logger in loggers]
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
-    logger.setLevel(logging.ERROR)
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
         transformers_logging.set_verbosity(level)
-        logger.setLevel(logger_level)
-
-
+        for logger, logger_level in zip(loggers, levels, strict=True):
+            logger.setLevel(logger_level)

@@ -99,9 +99,8 @@ class Encoder:
         self._transformer: Any = model[0]
         self._special_ids = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
         self._query_prompt = model.prompts.get("query") or ""
-        self._document_prompt = next(
-            (model.prompts[role] for role in ("document", "passage", "corpus") if model.prompts.get(role)), ""
-        )
+        roles = ("document", "passage", "corpus")
+        self._document_prompt: str = next(filter(None, map(model.prompts.get, roles)), "")
         self.most_tokens = self._most_tokens()
         own = getattr(self._transformer, "document_length", None) or self.most_tokens
         self.default_passage_tokens = min(passage_tokens or own, self.most_tokens)
@@ -114,10 +113,7 @@ class Encoder:
                 f"has {raw_dim}; use projection none."
             )
         expansion = getattr(self._transformer, "query_expansion", None)
-        expanded = expansion["length"] if expansion and expansion.get("length") else None
-        self.query_length = (
-            expanded or getattr(self._transformer, "query_length", None) or self.most_tokens
-        )
+        self.query_length = self._query_limit(expansion)
         self.fingerprint = Fingerprint(
             name=name,
             weights=weights,
@@ -143,6 +139,15 @@ class Encoder:
             positions -= 2
         limits = [limit for limit in (positions, self._tokenizer.model_max_length) if limit and limit < 10**9]
         return int(min(limits, default=512))
+
+    def _query_limit(self, expansion: dict[str, Any] | None) -> int:
+        """Tokens that a query is cut to; an expansion of strategy "min" only fills up and cuts nothing."""
+        if expansion and expansion["strategy"] == "fixed":
+            return int(expansion["length"])
+        own = getattr(self._transformer, "query_length", None)
+        if own and own > self.most_tokens:
+            own = self._transformer.query_length = self.most_tokens
+        return int(own or self.most_tokens)
 
     def _masks(self) -> list[Any]:
         from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
@@ -177,7 +182,10 @@ class Encoder:
         return int(length - added - prompt)
 
     def encode_passages(
-        self, inputs: Sequence[str], lengths: Sequence[int], done: Callable[[Sequence[int]], None] | None = None
+        self,
+        inputs: Sequence[str],
+        lengths: Sequence[int],
+        done: Callable[[Sequence[int]], None] | None = None,
     ) -> list[tuple[Vectors, NDArray[np.int64]]]:
         """Encode a window of passages; batches are sorted by length and bounded in tokens.
 
@@ -208,6 +216,7 @@ class Encoder:
         """
         cuts = [self._check_query(query) for query in queries]
         with self._lock:
+            begin = self._tokenizer(self._query_prompt)["input_ids"] if self._query_prompt else []
             encoded: list[tuple[Vectors, NDArray[np.int64]]] = []
             for start in range(0, len(queries), _BATCH_PASSAGES):
                 batch = list(queries[start : start + _BATCH_PASSAGES])
@@ -218,7 +227,8 @@ class Encoder:
                     vectors,
                     ids,
                     tuple(self._tokenizer.convert_ids_to_tokens(ids.tolist())),
-                    np.isin(ids, self._special_ids),
+                    np.isin(ids, self._special_ids)
+                    | (np.arange(len(ids)) < _common_prefix(ids.tolist(), begin)),
                     cut,
                 )
                 for text, (vectors, ids), cut in zip(queries, encoded, cuts, strict=True)
@@ -228,14 +238,16 @@ class Encoder:
         if not query.strip():
             raise InputError("The query is empty; give at least one word.")
         with self._lock:
-            ids = self._tokenizer(query, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+            ids = self._tokenizer(query, add_special_tokens=False, truncation=False, verbose=False)[
+                "input_ids"
+            ]
             prompt = self._tokenizer(self._query_prompt, add_special_tokens=False)["input_ids"]
             added = self._tokenizer.num_special_tokens_to_add() + len(prompt)
         if all(token == self._tokenizer.unk_token_id for token in ids):
             raise InputError(
                 f"The model {self.name} knows no token of the query {query!r}; use words of its languages."
             )
-        return max(0, len(ids) + added - self.query_length)
+        return int(max(0, len(ids) + added - self.query_length))
 
     def document_tokens(self, text: str) -> list[tuple[str, Span]]:
         """Token and characters behind each vector of a passage's encoder input, without encoding it.
@@ -253,14 +265,14 @@ class Encoder:
                 prompt + text, return_offsets_mapping=True, truncation=False, verbose=False
             )
             tokens = self._tokenizer.convert_ids_to_tokens(ids)
-        same = encoded["input_ids"] == ids
+        same = _common_prefix(encoded["input_ids"], ids)
         out = []
         for row, token in enumerate(tokens):
             if not kept[row]:
                 continue
-            start, end = encoded["offset_mapping"][row] if same else (0, 0)
-            start, end = start - len(prompt), end - len(prompt)
-            out.append((token, Span(start, end) if 0 <= start < end else Span(-1, -1)))
+            start, end = encoded["offset_mapping"][row] if row < same else (0, 0)
+            start, end = max(0, start - len(prompt)), end - len(prompt)
+            out.append((token, Span(start, end) if start < end else Span(-1, -1)))
         return out
 
     def passage_token_ids(self, inputs: Sequence[str]) -> list[NDArray[np.int64]]:
@@ -280,19 +292,24 @@ class Encoder:
         """Whether a token is one that the model adds, not one of the text."""
         return token in set(self._tokenizer.all_special_tokens)
 
-    def _forward(
-        self, texts: list[str], task: str, prompt: str
-    ) -> list[tuple[Vectors, NDArray[np.int64]]]:
+    def _forward(self, texts: list[str], task: str, prompt: str) -> list[tuple[Vectors, NDArray[np.int64]]]:
         """Encode one batch in one forward pass, then project and normalise all its tokens at once."""
         import torch
 
         with quiet():
             rows: Any = self._model.encode(
-                texts, prompt=prompt, batch_size=len(texts), show_progress_bar=False, output_value=None, task=task
+                texts,
+                prompt=prompt,
+                batch_size=len(texts),
+                show_progress_bar=False,
+                output_value=None,
+                task=task,
             )
         masks = [row["attention_mask"].bool() for row in rows]
         with torch.inference_mode():
-            vectors = torch.cat([row["token_embeddings"][m] for row, m in zip(rows, masks, strict=True)]).float()
+            vectors = torch.cat(
+                [row["token_embeddings"][m] for row, m in zip(rows, masks, strict=True)]
+            ).float()
             if self._projection is not None:
                 vectors = vectors @ self._projection
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
@@ -302,6 +319,14 @@ class Encoder:
             raise ModelError(f"The model {self.name} gave vectors that are not finite; try --dtype float32.")
         ends = np.cumsum([len(row) for row in ids])[:-1]
         return list(zip(np.split(flat, ends), ids, strict=True))
+
+
+def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many tokens two lists begin with alike."""
+    return next(
+        (row for row, (a, b) in enumerate(zip(left, right, strict=False)) if a != b),
+        min(len(left), len(right)),
+    )
 
 
 def length_batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -105,7 +105,8 @@ def _from_json(text: str, name: str) -> Manifest:
         raise IndexDamaged(f"The manifest {name} is damaged; {remedy}.") from error
     if body.get("format") != "colrank" or version != FORMAT_VERSION:
         raise IndexFormat(
-            f"The index has format version {version}, and this colrank reads version {FORMAT_VERSION}; {remedy}."
+            f"The index has format version {version}, and this colrank reads version {FORMAT_VERSION}; "
+            f"{remedy}."
         )
     if body.pop("checksum", None) != _checksum(body):
         raise IndexDamaged(f"The manifest {name} is damaged: its checksum does not fit; {remedy}.")
@@ -138,7 +139,7 @@ def _from_json(text: str, name: str) -> Manifest:
 def manifest_generations(folder: Path) -> list[int]:
     """Generations that have a manifest in the folder, ascending."""
     try:
-        names = os.listdir(folder)
+        names = [path.name for path in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
@@ -159,7 +160,9 @@ def read_manifest(folder: Path) -> Manifest:
     """
     generations = manifest_generations(folder)
     if not generations:
-        raise IndexMissing(f"There is no index at {folder}; make one with: colrank index PATH --index {folder}")
+        raise IndexMissing(
+            f"There is no index at {folder}; make one with: colrank index PATH --index {folder}"
+        )
     path = manifest_path(folder, generations[-1])
     try:
         text = path.read_text(encoding="utf-8")

@@ -100,7 +100,10 @@ class _RowWriter:
             self._flush()
 
     def _flush(self) -> None:
-        columns = [pa.array(values, type=kind.type) for values, kind in zip(zip(*self._rows, strict=True), self._schema, strict=True)]
+        columns = [
+            pa.array(values, type=kind.type)
+            for values, kind in zip(zip(*self._rows, strict=True), self._schema, strict=True)
+        ]
         self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
         self._rows = []
 

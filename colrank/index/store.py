@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from colrank.config import INDEX_LOCK
 from colrank.encoder import TokenFrequencies, weights_apply
 from colrank.errors import IndexDamaged, IndexLocked, InputError
 from colrank.index.manifest import (
@@ -21,7 +22,6 @@ from colrank.index.manifest import (
 from colrank.index.segment import Segment, SegmentWriter
 from colrank.shards import sync_file
 
-LOCK_FILE = "colrank.lock"
 _BUILDING = "building"
 
 
@@ -96,7 +96,7 @@ class IndexWriter:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._created = missing
-            self._lock = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+            self._lock = os.open(self.folder / INDEX_LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise InputError(f"Cannot write an index at {self.folder}: {error.strerror}.") from error
         try:
@@ -145,7 +145,7 @@ class IndexWriter:
     ) -> None:
         shutil.rmtree(self.building, ignore_errors=True)
         if not is_index(self.folder):
-            (self.folder / LOCK_FILE).unlink(missing_ok=True)
+            (self.folder / INDEX_LOCK).unlink(missing_ok=True)
             for path in self._created:
                 with suppress(OSError):
                     path.rmdir()
@@ -160,7 +160,8 @@ def _check_target(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder for the index.")
-    ours = (LOCK_FILE, _BUILDING)
-    strangers = [name for name in os.listdir(folder) if name not in ours and not name.startswith("segment-")]
+    ours = (INDEX_LOCK, _BUILDING)
+    names = [path.name for path in folder.iterdir()]
+    strangers = [name for name in names if name not in ours and not name.startswith("segment-")]
     if strangers:
         raise InputError(f"{folder} is not an index and holds {strangers[0]!r}; name an empty or new folder.")

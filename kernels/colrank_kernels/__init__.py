@@ -35,8 +35,5 @@ def offsets_are_valid(offsets: NDArray[np.int64], tokens: int) -> bool:
     if _cpu is not None:
         return _cpu.offsets_are_valid(offsets, tokens)
     return bool(
-        len(offsets) > 0
-        and offsets[0] == 0
-        and offsets[-1] == tokens
-        and np.all(offsets[1:] >= offsets[:-1])
+        len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == tokens and np.all(offsets[1:] >= offsets[:-1])
     )

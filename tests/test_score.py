@@ -1,0 +1,171 @@
+"""MaxSim against brute force, over ragged random input."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colrank.score import QueryVectors, contenders, exact_scores, scan
+from colrank.shards import ShardWriter, TokenVectors
+
+
+def unit(rng: np.random.Generator, rows: int, dim: int, sign: float = 0.0) -> np.ndarray:
+    vectors = rng.standard_normal((rows, dim)).astype(np.float32)
+    if sign:
+        vectors = sign * np.abs(vectors)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+class Stored(TokenVectors):
+    """Token vectors in memory, cut into blocks as shards cut them."""
+
+    def __init__(self, vectors: np.ndarray, block: int) -> None:
+        self.dim = vectors.shape[1]
+        self._blocks = [vectors[at : at + block] for at in range(0, len(vectors), block)]
+        self._starts = np.cumsum([0, *map(len, self._blocks)]).astype(np.int64)
+
+
+def brute_force(query: QueryVectors, passages: list[np.ndarray]) -> np.ndarray:
+    """The definition, in float64, with loops."""
+    out = []
+    for passage in passages:
+        if not len(passage):
+            out.append(-np.inf)
+            continue
+        total = 0.0
+        for vector, weight in zip(query.vectors, query.weights, strict=True):
+            total += float(weight) * max(
+                float(np.dot(vector.astype(np.float64), token.astype(np.float64))) for token in passage
+            )
+        out.append(total)
+    return np.array(out)
+
+
+@st.composite
+def ragged(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dim = draw(st.sampled_from([1, 3, 8, 48, 96, 128, 129]))
+    lengths = draw(st.lists(st.sampled_from([0, 1, 2, 5, 17]), min_size=1, max_size=12))
+    negative = draw(st.booleans())
+    flat = unit(rng, sum(lengths), dim, -1.0 if negative else 0.0).astype(np.float16)
+    offsets = np.cumsum([0, *lengths]).astype(np.int64)
+    queries = []
+    for _ in range(draw(st.integers(1, 4))):
+        rows = draw(st.sampled_from([1, 2, 32]))
+        weights = np.abs(rng.standard_normal(rows)).astype(np.float32)
+        if draw(st.booleans()):
+            weights = np.ones(rows, dtype=np.float32)
+        queries.append(QueryVectors(unit(rng, rows, dim, 1.0 if negative else 0.0), weights))
+    return queries, flat, offsets, draw(st.sampled_from([1, 3, 1000]))
+
+
+@given(ragged())
+@settings(deadline=None, max_examples=120)
+def test_scan_and_exact_scores_equal_brute_force(case):
+    queries, flat, offsets, block = case
+    stored = Stored(flat, block)
+    passages = [flat[a:b] for a, b in pairwise(offsets)]
+    scanned = scan(queries, stored, offsets)
+    for query, row in zip(queries, scanned, strict=True):
+        expected = brute_force(query, passages)
+        filled = np.isfinite(expected)
+        assert np.array_equal(np.isfinite(row), filled)
+        assert np.all(np.abs(row[filled] - expected[filled]) <= query.error_bound())
+        rows = np.flatnonzero(filled)
+        exact = exact_scores(query, rows, stored, offsets)
+        np.testing.assert_allclose(exact, expected[filled], rtol=0, atol=1e-6 * (1 + query.weights.sum()))
+
+
+def test_all_similarities_negative_stay_negative():
+    rng = np.random.default_rng(1)
+    flat = unit(rng, 9, 16, -1.0).astype(np.float16)
+    query = QueryVectors(unit(rng, 4, 16, 1.0), np.ones(4, dtype=np.float32))
+    scores = scan([query], Stored(flat, 4), np.array([0, 3, 9], dtype=np.int64))
+    assert (scores < 0).all()
+
+
+def test_more_query_tokens_and_passages_than_one_group_and_block():
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(0, 60, size=400)
+    lengths[7] = 5000  # longer than a block
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    flat = unit(rng, int(offsets[-1]), 8).astype(np.float16)
+    queries = [QueryVectors(unit(rng, 700, 8), np.ones(700, dtype=np.float32)) for _ in range(7)]
+    scanned = scan(queries, Stored(flat, 3000), offsets)
+    for query, row in zip(queries, scanned, strict=True):
+        similarity = query.vectors.astype(np.float64) @ flat.astype(np.float64).T
+        for passage in (0, 7, 8, 399):
+            a, b = offsets[passage], offsets[passage + 1]
+            if a == b:
+                assert row[passage] == -np.inf
+            else:
+                assert row[passage] == pytest.approx(similarity[:, a:b].max(axis=1).sum(), abs=1e-3)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_exact_scores_do_not_depend_on_threads_batch_or_position(threads):
+    rng = np.random.default_rng(3)
+    passage = unit(rng, 37, 96).astype(np.float16)
+    flat = np.concatenate([passage, unit(rng, 51, 96).astype(np.float16), passage, passage])
+    offsets = np.array([0, 37, 88, 125, 162], dtype=np.int64)
+    query = QueryVectors(unit(rng, 23, 96), rng.random(23).astype(np.float32))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        alone = [exact_scores(query, np.array([row]), Stored(flat, 1000), offsets)[0] for row in range(4)]
+        together = exact_scores(query, np.arange(4), Stored(flat, 20), offsets)
+    finally:
+        torch.set_num_threads(before)
+    assert alone == together.tolist()
+    assert together[0] == together[2] == together[3]
+    assert together[0] == np.float32(brute_force(query, [passage])[0])
+
+
+def test_contenders_hold_all_that_may_be_among_the_best():
+    scores = np.array([0.5, 0.9, -np.inf, 0.8, 0.79, 0.1], dtype=np.float32)
+    assert contenders(scores, 2, 0.0).tolist() == [1, 3]
+    assert contenders(scores, 2, 0.006).tolist() == [1, 3, 4]
+    assert contenders(scores, 9, 0.0).tolist() == [0, 1, 3, 4, 5]
+
+
+def test_offsets_beyond_two_to_the_31_are_read_right(monkeypatch):
+    class Far(TokenVectors):
+        """Behaves as if 2^31 + 2^20 tokens lay before the ones that are there."""
+
+        def __init__(self, vectors: np.ndarray, before: int) -> None:
+            self.vectors, self.before, self.dim = vectors, before, vectors.shape[1]
+
+        def read(self, start: int, end: int) -> np.ndarray:
+            assert start >= self.before
+            return self.vectors[start - self.before : end - self.before]
+
+    rng = np.random.default_rng(4)
+    before = 2**31 + 2**20
+    flat = unit(rng, 12, 16).astype(np.float16)
+    query = QueryVectors(unit(rng, 3, 16), np.ones(3, dtype=np.float32))
+    near = np.array([0, 5, 5, 12], dtype=np.int64)
+    far = near + before
+    expected = scan([query], Stored(flat, 100), near)
+    assert np.array_equal(scan([query], Far(flat, before), far), expected)
+
+
+def test_shards_give_back_what_was_written_across_batches_and_files(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("colrank.shards.BATCH_TOKENS", 10)
+    monkeypatch.setattr("colrank.shards.SHARD_TOKENS", 30)
+    rng = np.random.default_rng(5)
+    blocks = [unit(rng, rows, 6) for rows in (1, 0, 25, 3, 44, 9)]
+    with ShardWriter(tmp_path, 6) as writer:
+        for block in blocks:
+            writer.write(block)
+    whole = np.concatenate(blocks).astype(np.float16)
+    stored = TokenVectors(tmp_path, writer.files, 6, len(whole))
+    assert len(writer.files) == 3
+    for start in range(0, 82, 7):
+        for end in range(start, 83, 9):
+            assert np.array_equal(stored.read(start, end), whole[start:end])
