@@ -315,7 +315,7 @@ class ColRank:
             settings, base = self._settings, None
             if self._fresh:
                 if is_index(self.path):
-                    # It is to be replaced, and generations go on counting: no reader mistakes one for another.
+                    # Generations go on counting, so that no reader mistakes the new for the old.
                     settings = replace(settings, generation=writer.newest_generation())
                 if self._config is not None:
                     encoder = self.encoder
@@ -336,7 +336,7 @@ class ColRank:
             return report
 
     @overload
-    def search(  # type: ignore[overload-overlap]  # a str is a Sequence of str, too
+    def search(  # type: ignore[overload-overlap]
         self, query: QueryInput, k: int = 10, *, by: By = "passage", highlight: bool = False
     ) -> Hits: ...
     @overload

@@ -20,62 +20,8 @@ POSITIONS = 96
 QUERY_LENGTH = 24
 DOCUMENT_LENGTH = 48
 
-WORDS = tuple(
-    [
-        "the",
-        "a",
-        "of",
-        "in",
-        "is",
-        "how",
-        "long",
-        "lasts",
-        "months",
-        "guarantee",
-        "legal",
-        "bicycle",
-        "battery",
-        "sea",
-        "cold",
-        "winter",
-        "water",
-        "river",
-        "mountain",
-        "house",
-        "paper",
-        "el",
-        "la",
-        "de",
-        "que",
-        "en",
-        "un",
-        "los",
-        "seis",
-        "meses",
-        "garantía",
-        "dura",
-        "cuánto",
-        "legal",
-        "bicicleta",
-        "batería",
-        "mar",
-        "frío",
-        "invierno",
-        "agua",
-        "río",
-        "montaña",
-        "casa",
-        "papel",
-        "niño",
-        "perro",
-        "gato",
-        "dog",
-        "cat",
-        "time",
-        "year",
-        "day",
-    ]
-)
+ENGLISH = "the a of in is how long lasts months guarantee legal bicycle battery sea cold winter water river house"
+SPANISH = "el la de que en un los seis meses garantía dura cuánto bicicleta batería mar frío invierno agua río niño"
 VOCABULARY = tuple(
     dict.fromkeys(
         [
@@ -86,7 +32,9 @@ VOCABULARY = tuple(
             *(f"##{digit}" for digit in string.digits),
             *string.punctuation,
             *("¿", "¡", "á", "é", "í", "ó", "ú", "ñ", "##á", "##é", "##í", "##ó", "##ú", "##ñ"),
-            *WORDS,
+            *ENGLISH.split(),
+            *SPANISH.split(),
+            *("dog", "cat", "perro", "gato", "time", "day", "year"),
         ]
     )
 )
