@@ -41,7 +41,9 @@ def passages(encoder: Encoder, collection: str) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--collection", default="cranfield")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--passages", type=int, help="only the first so many, to try the script")
@@ -60,7 +62,8 @@ def main() -> None:
         library.encode_document(texts, convert_to_numpy=True)
 
     batches = [
-        dict(library.preprocess([texts[row] for row in batch], task="document")) for batch in length_batches(lengths)
+        dict(library.preprocess([texts[row] for row in batch], task="document"))
+        for batch in length_batches(lengths)
     ]
 
     def bare() -> None:

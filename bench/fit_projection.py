@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+
 from colrank.config import FieldNames
 from colrank.corpus import read_corpus
 from colrank.encoder.embedded import load_embedded
@@ -51,7 +52,9 @@ def sample(folders: list[Path], characters: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--spanish", type=Path, nargs="+", required=True)
     parser.add_argument("--english", type=Path, nargs="+", required=True)
     parser.add_argument("--characters", type=int, default=300_000, help="of each language")

@@ -61,7 +61,9 @@ def quality(collection: str, folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--collections", nargs="+", default=COLLECTIONS)
     parser.add_argument("--indexes", type=Path, help="keep the indexes in this folder")
     options = parser.parse_args()

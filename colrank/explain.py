@@ -17,7 +17,7 @@ from colrank.score import exact_scores
 from colrank.search import Query
 from colrank.types import Explanation, Hit, Hits, Span, TokenMatch
 
-_HIGHLIGHT_SIMILARITY = 0.45
+_HIGHLIGHT_SIMILARITY = 0.6
 """A match of less similarity is not shown in bold: it is the best there is, not a good one."""
 
 

@@ -83,13 +83,24 @@ def scan(
 def exact_scores(
     query: QueryVectors, rows: NDArray[np.int64], tokens: TokenVectors, offsets: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Score passages in float64, rounded to float32: `[rows]`; none may be without tokens."""
+    """Score passages in float64, rounded to float32: `[rows]`; none may be without tokens.
+
+    Whatever the order in which a product is summed, float64 is wrong by about 1e-16 of it, a thousand
+    million times less than the rounding that follows.
+    """
+    import torch
+
     out = np.empty(len(rows), dtype=np.float32)
-    vectors = query.vectors.astype(np.float64)
+    vectors = torch.from_numpy(query.vectors.astype(np.float64))
     weights = query.weights.astype(np.float64)
-    for at, row in enumerate(rows):
-        passage = tokens.read(int(offsets[row]), int(offsets[row + 1])).astype(np.float64)
-        out[at] = weights @ (vectors @ passage.T).max(axis=1)
+    lengths = offsets[rows + 1] - offsets[rows]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    for begin, end in _blocks(ends):
+        parts = [tokens.read(int(offsets[row]), int(offsets[row + 1])) for row in rows[begin:end]]
+        block = torch.from_numpy(np.concatenate(parts).astype(np.float64))
+        similarity = (vectors @ block.T).numpy()
+        best = np.maximum.reduceat(similarity, ends[begin:end] - ends[begin], axis=1)
+        out[begin:end] = weights @ best
     return out
 
 

@@ -20,8 +20,8 @@ POSITIONS = 96
 QUERY_LENGTH = 24
 DOCUMENT_LENGTH = 48
 
-ENGLISH = "the a of in is how long lasts months guarantee legal bicycle battery sea cold winter water river house"
-SPANISH = "el la de que en un los seis meses garantía dura cuánto bicicleta batería mar frío invierno agua río niño"
+ENGLISH = "the a of in is how long lasts months guarantee legal bicycle battery sea cold winter water river"
+SPANISH = "el la de que en un los seis meses garantía dura cuánto bicicleta batería mar frío invierno agua"
 VOCABULARY = tuple(
     dict.fromkeys(
         [

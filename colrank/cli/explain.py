@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from colrank.cli.options import index_option, json_option, model_options
+from colrank.errors import InputError
 
 
 @click.command("explain", short_help="Show token by token why a passage matched.")
@@ -36,7 +37,6 @@ def command(
     from colrank.api import ColRank
     from colrank.cli.page import explanation_page
     from colrank.cli.render import print_explanation
-    from colrank.errors import InputError
 
     opened = ColRank.open(index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     explanation = opened.explain(query, id)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from colrank.cli.options import field_options, index_option, model_options
+from colrank.config import EMBEDDED_MODEL, FieldNames, TokenWeights
 
 
 @click.command("index", short_help="Index folders and files of text.")
@@ -51,7 +52,7 @@ def command(
     projection: str,
     passage_tokens: int | None,
     overlap: int,
-    token_weights: str,
+    token_weights: TokenWeights,
     id_field: tuple[str, ...],
     title_field: tuple[str, ...],
     text_field: tuple[str, ...],
@@ -65,7 +66,6 @@ def command(
     from colrank.api import ColRank
     from colrank.cli.progress import Bars
     from colrank.cli.render import print_build
-    from colrank.config import EMBEDDED_MODEL, FieldNames
     from colrank.corpus import find_files
     from colrank.types import Problems
 
@@ -79,7 +79,7 @@ def command(
         trust_remote_code=trust_remote_code,
         passage_tokens=passage_tokens,
         overlap=overlap,
-        token_weights=token_weights,  # type: ignore[arg-type]
+        token_weights=token_weights,
         overwrite=overwrite,
     )
     default = FieldNames()

@@ -92,7 +92,8 @@ def run() -> None:
     except click.exceptions.Exit as exit_:
         code = exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        asked = getattr(getattr(error, "ctx", None), "command_path", "colrank")
+        click.echo(f"Error: {error.format_message()} See {asked} --help.", err=True)
         code = error.exit_code
     except ColRankError as error:
         click.echo(f"Error: {error}", err=True)
@@ -100,8 +101,12 @@ def run() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("Stopped; nothing was changed.", err=True)
         code = 130
-    except BrokenPipeError:
-        # The reader went away (`| head`): not an error of ours, and nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader went away (`| head`): no error of ours, and nothing more can be written.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        where = f" ({error.filename})" if error.filename else ""
+        click.echo(f"Error: {error.strerror or error}{where}; the index is as it was before.", err=True)
+        code = 2
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import TracebackType
 
 from rich.console import Console
@@ -18,9 +17,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from colrank.cli.render import human_bytes
+
 
 class _Rate(ProgressColumn):
-    """Tokens a second while encoding, megabytes a second while reading."""
+    """Tokens a second while encoding, bytes a second while reading."""
 
     def render(self, task: Task) -> Text:
         seconds = task.elapsed or 0.0
@@ -29,7 +30,7 @@ class _Rate(ProgressColumn):
         if tokens := task.fields["tokens"]:
             return Text(f"{tokens / seconds:,.0f} tokens/s", style="dim")
         if task.fields["unit"] == "bytes":
-            return Text(f"{task.completed / seconds / 1e6:,.1f} MB/s", style="dim")
+            return Text(f"{human_bytes(task.completed / seconds)}/s", style="dim")
         return Text("")
 
 
@@ -51,14 +52,10 @@ class Bars:
             transient=True,
         )
         self._task: TaskID | None = None
-        self.seconds: dict[str, float] = {}
-        self._stage = ""
-        self._begin = 0.0
 
     def start(self, stage: str, total: int, unit: str) -> None:
         """Show a new bar."""
         self._end()
-        self._stage, self._begin = stage, time.perf_counter()
         self._task = self._bars.add_task(stage, total=max(1, total), tokens=0, unit=unit)
 
     def advance(self, amount: int, tokens: int = 0) -> None:
@@ -68,8 +65,8 @@ class Bars:
             self._bars.update(self._task, advance=amount, tokens=held + tokens)
 
     def _end(self) -> None:
-        if self._stage:
-            self.seconds[self._stage] = time.perf_counter() - self._begin
+        if self._task is not None:
+            self._bars.stop_task(self._task)
 
     def __enter__(self) -> Bars:
         self._bars.start()

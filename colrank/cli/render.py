@@ -171,12 +171,14 @@ def print_explanation(explanation: Explanation) -> None:
     head.append(f"  score {explanation.score:.4f}", style="green")
     if explanation.title:
         head.append(f"  {explanation.title}", style="italic")
-    console.print(head)
+    console.print(head, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
-    for name in ("query token", "best token", "where", "in the text"):
-        table.add_column(name)
+    # Widths of their own, so that a narrow terminal takes from the last column only.
+    for name in ("query token", "best token", "where"):
+        table.add_column(name, no_wrap=True, min_width=12)
     for name in ("similarity", "weight", "adds"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True, min_width=max(8, len(name)))
+    table.add_column("in the text", no_wrap=True, overflow="ellipsis")
     for match in explanation.tokens:
         where = "" if match.start < 0 else f"{'title ' if match.in_title else ''}{match.start}-{match.end}"
         source = explanation.title.strip() if match.in_title else explanation.text
@@ -185,9 +187,9 @@ def print_explanation(explanation: Explanation) -> None:
             Text(match.token),
             Text(match.match),
             where,
-            Text(near, style="dim"),
             f"{match.similarity:.4f}",
             f"{match.weight:.3f}",
             f"{match.contribution:.4f}",
+            Text(near, style="dim"),
         )
     console.print(table)

@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from colrank.cli.options import index_option, json_option, model_options
+from colrank.config import By, check_k
+from colrank.errors import InputError
 
 
 @click.command("search", short_help="Find the passages that answer a query.")
@@ -34,7 +36,7 @@ def command(
     queries: tuple[str, ...],
     file: Path | None,
     k: int,
-    by: str,
+    by: By,
     index: Path,
     model: str | None,
     device: str | None,
@@ -43,9 +45,6 @@ def command(
     as_json: bool,
 ) -> None:
     """Find the passages that answer a query; several queries are searched at once."""
-    from colrank.config import check_k
-    from colrank.errors import InputError
-
     check_k(k)
     named: list[tuple[str | None, str]] = [(None, query) for query in queries]
     if file is not None:
@@ -60,7 +59,7 @@ def command(
     found = opened.search(
         [query for _, query in named],
         k,
-        by=by,  # type: ignore[arg-type]
+        by=by,
         highlight=not as_json,
     )
     for (name, _), hits in zip(named, found, strict=True):
@@ -79,8 +78,6 @@ def read_queries(path: Path) -> list[tuple[str | None, str]]:
     Raises:
         InputError: the file cannot be read, holds no query, or a line is not what it should be.
     """
-    from colrank.errors import InputError
-
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
     except OSError as error:

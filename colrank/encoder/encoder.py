@@ -288,10 +288,6 @@ class Encoder:
                 out.append(features["input_ids"][0][features["attention_mask"][0].bool()].numpy())
         return out
 
-    def is_special(self, token: str) -> bool:
-        """Whether a token is one that the model adds, not one of the text."""
-        return token in set(self._tokenizer.all_special_tokens)
-
     def _forward(self, texts: list[str], task: str, prompt: str) -> list[tuple[Vectors, NDArray[np.int64]]]:
         """Encode one batch in one forward pass, then project and normalise all its tokens at once."""
         import torch
