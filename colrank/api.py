@@ -171,6 +171,8 @@ class ColRank:
                         f"(weights {_short(encoder.fingerprint.weights)}, or other settings); name the "
                         "index's model."
                     )
+                # A reopened index goes on with its own passage length, not the checkpoint's.
+                encoder.text_budget(self._settings.passage_tokens or None)
                 self._encoder = encoder
             return self._encoder
 
@@ -293,7 +295,6 @@ class ColRank:
         self, documents: Iterable[Document], problems: Problems, strict: bool, progress: Progress | None
     ) -> BuildReport:
         encoder = self.encoder
-        encoder.text_budget(self._settings.passage_tokens or None)
 
         def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> BuildReport:
             return build_from_documents(
@@ -475,12 +476,13 @@ def _location(index: Path, model: str) -> str:
     folder = Path(model).expanduser()
     if model == EMBEDDED_MODEL or not folder.is_dir():
         return model
-    return Path(os.path.relpath(folder.resolve(), index.resolve())).as_posix()
+    relative = Path(os.path.relpath(folder.resolve(), index.resolve())).as_posix()
+    return relative if relative.startswith(".") else f"./{relative}"
 
 
 def _located(index: Path, location: str) -> str:
-    folder = index / location
-    return str(folder) if location.startswith(".") and folder.is_dir() else location
+    """The inverse of `_location`: only a folder's location begins with a dot."""
+    return str(index / location) if location.startswith(".") else location
 
 
 def _short(weights: str) -> str:

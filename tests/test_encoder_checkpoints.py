@@ -306,6 +306,34 @@ def test_a_marker_unknown_to_the_tokenizer_is_refused(tiny: Path, role: str):
     assert role in str(refused.value)
 
 
+def test_a_marker_that_is_ordinary_text_to_the_tokenizer_is_said(tiny: Path):
+    edit(
+        tiny / "config_sentence_transformers.json",
+        prompts={"query": "[x1] ", "document": "[D] "},
+    )
+    encoder = load(tiny)
+    assert len(encoder.notes) == 1
+    assert "query marker '[x1]'" in encoder.notes[0]
+
+
+def test_a_checkpoint_that_lacks_a_tensor_is_refused_not_filled_with_random_numbers(tiny: Path):
+    from safetensors.torch import load_file, save_file
+
+    file = tiny / "model.safetensors"
+    weights = load_file(file)
+    lost = next(name for name in weights if name.endswith("attention.self.query.weight"))
+    del weights[lost]
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"lacks \S*query\.weight, which would be filled with random"):
+        load(tiny)
+
+
+def test_a_prompt_of_another_name_is_used_as_the_library_uses_it(tiny: Path):
+    edit(tiny / "config_sentence_transformers.json", prompts={"query": "[Q] ", "passage": "[D] "})
+    texts = ["the cold sea", "la garantía"]
+    assert_same(passages(load(tiny), texts), library(tiny).encode_document(texts))
+
+
 # Fault 32: another model than the index's; fault 29: no absolute path
 
 
@@ -330,6 +358,10 @@ def test_another_model_is_refused_and_a_copy_is_not(
 
     copy = Path(shutil.copytree(one, tmp_path / "copy"))
     assert found(ColRank.open(tmp_path / "i", model=str(copy), device="cpu")) == hits
+    edit(copy / "config.json", hidden_act="relu")
+    with pytest.raises(ModelMismatch):
+        ColRank.open(tmp_path / "i", model=str(copy), device="cpu").search("sea")
+    shutil.copy(one / "config.json", copy)
     edit(copy / "sentence_bert_config.json", query_length=QUERY_LENGTH + 1)
     with pytest.raises(ModelMismatch):
         ColRank.open(tmp_path / "i", model=str(copy), device="cpu").search("sea")
@@ -352,6 +384,33 @@ def test_index_and_model_move_together(tmp_path: Path, monkeypatch: pytest.Monke
     before.rename(tmp_path / "after")
     for index in ("absolute", "relative"):
         assert found(ColRank.open(tmp_path / "after" / index, device="cpu")) == hits
+
+
+def test_a_model_folder_inside_the_index_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = native(tmp_path / "elsewhere")
+    index = ColRank.create(tmp_path / "i", model=str(made), device="cpu")
+    index.add(DOCUMENTS)
+    shutil.copytree(made, tmp_path / "i" / "model")
+    copy = ColRank.create(tmp_path / "i", model=str(tmp_path / "i" / "model"), device="cpu", overwrite=True)
+    copy.add(DOCUMENTS)
+    monkeypatch.chdir(tmp_path)
+    assert found(ColRank.open("i", device="cpu")) == found(index)
+
+
+def test_a_reopened_index_goes_on_with_its_own_passage_length(tmp_path: Path):
+    made = native(tmp_path / "model")
+    index = ColRank.create(tmp_path / "i", model=str(made), device="cpu", passage_tokens=DOCUMENT_LENGTH + 16)
+    words = [word for word in VOCABULARY[9:] if word.isalpha()]
+    index.add([{"id": "long", "text": " ".join((words * 9)[: DOCUMENT_LENGTH + 8])}])
+    assert index.snapshot.segment.entry.passages == 1
+    again = ColRank.open(tmp_path / "i", device="cpu")
+    expected = index.explain("the cold sea", "long")
+    assert any(match.start >= 0 for match in expected.tokens)
+    assert again.explain("the cold sea", "long") == expected
+    vectors = np.ones((1, again.encoder.dim))
+    again.add_embeddings(["long"], [vectors])
+    assert again.snapshot.frequencies.passages == 0
+    assert again.snapshot.frequencies.table()[0].tolist() == []
 
 
 # Fault 25: the device is obeyed; precision

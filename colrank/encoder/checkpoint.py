@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_MARKER = re.compile(r"\[\w+\]")
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_ABSENT = re.compile(r"\W*(\S+)\s*\|.*\bMISSING\b")
 _CHATTY = ("sentence_transformers", "huggingface_hub")
 _REMEDY = "give the folder of a late-interaction checkpoint or its name on the hub"
 
@@ -77,8 +81,9 @@ def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEnco
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if not name.strip() or (looks_like_path and not Path(name).expanduser().is_dir()):
         raise ModelError(f"There is no model folder {name!r}; {_REMEDY}.")
+    absent = _AbsentTensors()
     try:
-        with quiet():
+        with quiet(), absent:
             model = MultiVectorEncoder(
                 str(Path(name).expanduser()) if looks_like_path else name,
                 device=device,
@@ -88,6 +93,11 @@ def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEnco
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(f"Cannot load the model {name!r} ({reason}); {_REMEDY}.") from error
+    if absent.names:
+        raise ModelError(
+            f"The model {name!r} lacks {absent.names[0]}, which would be filled with random numbers; "
+            "fetch or save the checkpoint again."
+        )
     notes = []
     modules = list(model)
     if any(isinstance(module, Dense) for module in modules) and not _stores_projection(name):
@@ -99,7 +109,7 @@ def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEnco
             f"The model {name!r} pools its tokens itself, so no vector belongs to one token; save it without "
             "its token pooling module."
         )
-    _check_markers(name, model)
+    notes += _check_markers(name, model)
     return model, notes
 
 
@@ -131,7 +141,8 @@ def _read_json(name: str, file: str) -> Any:
     return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
 
 
-def _check_markers(name: str, model: MultiVectorEncoder) -> None:
+def _check_markers(name: str, model: MultiVectorEncoder) -> list[str]:
+    """Refuse a marker that the tokenizer does not know; note one that it takes for ordinary text."""
     tokenizer = model.tokenizer
     if tokenizer is None or not getattr(tokenizer, "is_fast", False):
         raise ModelError(
@@ -143,10 +154,44 @@ def _check_markers(name: str, model: MultiVectorEncoder) -> None:
                 f"The {role} marker {prompt.strip()!r} of the model {name!r} is unknown to its tokenizer; "
                 "add it to the tokenizer as a special token, as in training, and save the model again."
             )
+    return [
+        f"The {role} marker {prompt.strip()!r} of the model {name} is not one token of its tokenizer; it is "
+        "read as ordinary text."
+        for role, prompt in model.prompts.items()
+        if prompt and _MARKER.fullmatch(prompt.strip()) and len(tokenizer.tokenize(prompt)) > 1
+    ]
+
+
+class _AbsentTensors(logging.Handler):
+    """Catches what transformers reports while loading: weights that the checkpoint does not bring.
+
+    The library fills them with random numbers and goes on. The pooling layer is not used here.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.names: list[str] = []
+        self._logger = logging.getLogger("transformers.modeling_utils")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for line in _STYLE.sub("", record.getMessage()).splitlines():
+            if (found := _ABSENT.match(line)) and "pooler" not in found[1]:
+                self.names.append(found[1])
+
+    def __enter__(self) -> None:
+        self._before = (self._logger.level, self._logger.propagate)
+        self._logger.addHandler(self)
+        self._logger.setLevel(logging.WARNING)
+        self._logger.propagate = False
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.setLevel(self._before[0])
+        self._logger.propagate = self._before[1]
 
 
 def hash_checkpoint(name: str) -> str:
-    """Hash of the weight and tokenizer files of a checkpoint, whatever its location or load precision."""
+    """Hash of a checkpoint's weights, tokenizer and module settings, wherever it lies, however loaded."""
     folder = Path(name).expanduser()
     if not folder.is_dir():
         from huggingface_hub import snapshot_download
@@ -155,6 +200,7 @@ def hash_checkpoint(name: str) -> str:
     digest = xxhash.xxh3_128()
     files = [path for pattern in _WEIGHTS for path in folder.rglob(pattern)]
     files += [path for path in (folder / "tokenizer.json", folder / "vocab.txt") if path.is_file()]
+    files += [*folder.glob("config.json"), *folder.glob("*/config.json")]
     for path in sorted(files, key=lambda path: path.relative_to(folder).as_posix()):
         digest.update(path.relative_to(folder).as_posix().encode())
         with path.open("rb") as file:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
 DISPLAY_NAME = "all-MiniLM-L6-v2 (embedded)"
+CONFIG_SHA256 = "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
@@ -42,12 +43,17 @@ def model_folder() -> Path:
 
 
 def check_weights(folder: Path) -> None:
-    """Compare weights and tokenizer with the known ones of all-MiniLM-L6-v2.
+    """Compare weights, tokenizer and configuration with the known ones of all-MiniLM-L6-v2.
 
     Raises:
         ModelError: a file is missing or differs.
     """
-    for name, expected in (("model.safetensors", WEIGHTS_SHA256), ("tokenizer.json", TOKENIZER_SHA256)):
+    known = {
+        "model.safetensors": WEIGHTS_SHA256,
+        "tokenizer.json": TOKENIZER_SHA256,
+        "config.json": CONFIG_SHA256,
+    }
+    for name, expected in known.items():
         try:
             with (folder / name).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -97,10 +97,11 @@ class Encoder:
         tokenizer: Any = model.tokenizer
         self._tokenizer = tokenizer
         self._transformer: Any = model[0]
-        self._special_ids = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
+        # The unknown token stands for a word of the text; the others are added to it.
+        added = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        self._special_ids = np.array(sorted(added), dtype=np.int64)
         self._query_prompt = model.prompts.get("query") or ""
-        roles = ("document", "passage", "corpus")
-        self._document_prompt: str = next(filter(None, map(model.prompts.get, roles)), "")
+        self._document_prompt = model.prompts.get("document") or ""
         self.most_tokens = self._most_tokens()
         own = getattr(self._transformer, "document_length", None) or self.most_tokens
         self.default_passage_tokens = min(passage_tokens or own, self.most_tokens)
@@ -143,6 +144,11 @@ class Encoder:
     def _query_limit(self, expansion: dict[str, Any] | None) -> int:
         """Tokens that a query is cut to; an expansion of strategy "min" only fills up and cuts nothing."""
         if expansion and expansion["strategy"] == "fixed":
+            if expansion["length"] > self.most_tokens:
+                raise ModelError(
+                    f"The model {self.name} expands queries to {expansion['length']} tokens but reads at "
+                    f"most {self.most_tokens}; correct its query_expansion."
+                )
             return int(expansion["length"])
         own = getattr(self._transformer, "query_length", None)
         if own and own > self.most_tokens:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from colrank.config import TokenWeights
 from colrank.errors import IndexDamaged
 
+_MISMATCH = "The index's token frequencies do not match its passages; index again with --overwrite."
+
 
 class TokenFrequencies:
     """In how many passages each token id occurs; kept in step by adding and removing passages."""
@@ -36,9 +38,7 @@ class TokenFrequencies:
         for token in set(token_ids):
             left = self._counts.get(token, 0) - 1
             if left < 0:
-                raise IndexDamaged(
-                    "The index's token frequencies do not match its passages; index again with --overwrite."
-                )
+                raise IndexDamaged(_MISMATCH)
             if left:
                 self._counts[token] = left
             else:
@@ -56,6 +56,8 @@ class TokenFrequencies:
     def weights(self, token_ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Weight of each query token, float32 `[tokens]`; a token id in no passage weighs the most."""
         held = np.array([self._counts.get(int(token), 0) for token in token_ids], dtype=np.float64)
+        if held.max(initial=0) > self.passages:
+            raise IndexDamaged(_MISMATCH)
         idf = np.log1p((self.passages - held + 0.5) / (held + 0.5))
         return np.sqrt(idf).astype(np.float32)
 
