@@ -30,7 +30,7 @@ from colrank.config import (
     check_choice,
     check_k,
 )
-from colrank.corpus import document_from_record, find_files, read_file
+from colrank.corpus import document_from_record, find_files, plain_metadata, read_file
 from colrank.encoder import Encoder, load_encoder
 from colrank.errors import ColRankError, IndexExists, IndexMissing, InputError, ModelMismatch
 from colrank.explain import explain, highlight
@@ -274,7 +274,7 @@ class ColRank:
                 name,
                 texts[i] if texts is not None else "",
                 titles[i] if titles is not None else "",
-                metadata[i] if metadata is not None else {},
+                plain_metadata(metadata[i], f"document {name!r}") if metadata is not None else {},
             )
             for i, name in enumerate(ids)
         ]
@@ -449,20 +449,25 @@ def _documents(
 ) -> Iterable[Document]:
     fields = FieldNames()
     for number, given in enumerate(documents, start=1):
+        where = f"document {number}"
+        record: Mapping[str, Any]
         if isinstance(given, Document):
-            yield given
-            continue
-        if not isinstance(given, Mapping):
-            raise InputError(f"Document {number} is {type(given).__name__}; give a dictionary or a Document.")
+            record = {"id": given.id, "title": given.title, "text": given.text}
+        elif isinstance(given, Mapping):
+            record = given
+        else:
+            raise InputError(f"{where} is {type(given).__name__}; give a dictionary or a Document.")
         document = document_from_record(
-            given,
+            record,
             fields,
-            where=f"document {number}",
+            where=where,
             fallback_id=f"document-{number}",
-            source="",
+            source=given.source if isinstance(given, Document) else "",
             problems=problems,
             strict=strict,
         )
+        if document is not None and isinstance(given, Document):
+            document = replace(document, metadata=plain_metadata(given.metadata, where))
         if document is not None:
             yield document
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,19 @@ def test_problems_are_counted_and_named_and_strict_makes_them_errors(tmp_path: P
     with pytest.raises(CorpusError, match="no document to index"):
         index.add([])
     assert len(index) == 1
+
+
+def test_metadata_becomes_what_json_can_hold(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", device="cpu")
+    odd = {"day": date(2025, 3, 14), "price": float("nan"), "raw": b"ab", "n": np.int64(3)}
+    plain = {"day": "2025-03-14", "price": None, "raw": "YWI=", "n": 3}
+    index.add([Document("a", "Un texto.", metadata=odd), {"id": "b", "text": "Otro texto.", **odd}])
+    vectors = np.ones((1, 128))
+    index.add_embeddings(["c"], [vectors], metadata=[odd])
+    found = {hit.document: hit.metadata for hit in index.search(vectors, 9)}
+    assert found == {"a": plain, "b": plain, "c": plain}
+    with pytest.raises(InputError, match="document 1 is int"):
+        index.add([7])  # type: ignore[list-item]
 
 
 def test_a_word_that_the_model_cannot_read_is_reported(tmp_path: Path):

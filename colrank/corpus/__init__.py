@@ -2,13 +2,14 @@
 
 from colrank.corpus.files import SUFFIXES, CorpusFile, find_files
 from colrank.corpus.read import read_corpus, read_file
-from colrank.corpus.records import document_from_record
+from colrank.corpus.records import document_from_record, plain_metadata
 
 __all__ = [
     "SUFFIXES",
     "CorpusFile",
     "document_from_record",
     "find_files",
+    "plain_metadata",
     "read_corpus",
     "read_file",
 ]

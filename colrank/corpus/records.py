@@ -15,6 +15,7 @@ from colrank.corpus.faults import (
     Notes,
 )
 from colrank.corpus.values import UnusableRecord, Values
+from colrank.errors import InputError
 from colrank.types import Document, Problems
 
 _SHOWN_COLUMNS = 12
@@ -73,6 +74,19 @@ def document_from_record(
         notes.add(NO_ID, where)
         id = fallback_id
     return Document(id, text, title, metadata, source)
+
+
+def plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The metadata as JSON can hold it: NaN as null, dates as ISO strings, bytes as base64.
+
+    Raises:
+        InputError: it is nested too deeply; `where` names whose it is.
+    """
+    try:
+        plain: dict[str, Any] = Values().plain(dict(metadata))
+    except UnusableRecord as unusable:
+        raise InputError(unusable.fault.error.format(name=where)) from unusable
+    return plain
 
 
 def has_fields(columns: Collection[str], fields: FieldNames, label: str, notes: Notes) -> bool:
