@@ -64,7 +64,7 @@ class TokenFrequencies:
 
 def weights_apply(mode: TokenWeights, *, embedded: bool, language_tokens: Mapping[str, int]) -> bool:
     """Whether queries are weighted: `auto` does so for the embedded model while under half of the
-    passages' tokens are English, where weights were measured to help (README of `bench/`)."""
+    passages' tokens are English, where weights were measured to help (`bench/token_weights.py`)."""
     if mode != "auto":
         return mode == "idf"
     total = sum(language_tokens.values())
