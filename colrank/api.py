@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, overload
 
 import numpy as np
+import xxhash
 from colrank_kernels import available as available_kernels
 from numpy.typing import NDArray
 
@@ -32,12 +33,12 @@ from colrank.config import (
 )
 from colrank.corpus import document_from_record, find_files, plain_metadata, read_file
 from colrank.encoder import Encoder, load_encoder
-from colrank.errors import ColRankError, IndexExists, IndexMissing, InputError, ModelMismatch
+from colrank.errors import IndexExists, InputError, ModelMismatch, ProjectionMisfit
 from colrank.explain import explain, highlight
-from colrank.index import IndexWriter, Manifest, Snapshot, is_index, manifest_path, open_snapshot
+from colrank.index import IndexWriter, Manifest, Snapshot, is_index, open_snapshot
 from colrank.score import QueryVectors
 from colrank.search import Query, Stage, search
-from colrank.types import BuildReport, Document, Explanation, Hits, Problems
+from colrank.types import BuildReport, Document, Explanation, Hit, Hits, Problems
 
 QueryInput: TypeAlias = str | NDArray[Any]
 """A query: its text, or its token vectors `[tokens, dim]`."""
@@ -63,6 +64,7 @@ class ColRank:
         self._encoder: Encoder | None = None
         self._snapshot: Snapshot | None = None
         self._fresh = True
+        self._overwrite = False
         self._loading = threading.Lock()
 
     @classmethod
@@ -100,20 +102,29 @@ class ColRank:
         """
         folder = Path(path)
         if is_index(folder) and not overwrite:
-            raise IndexExists(f"There is an index at {folder} already; add --overwrite to replace it.")
+            raise IndexExists(_exists(folder))
         check_choice("token_weights", token_weights, ("auto", "none", "idf"))
+        check_choice("projection", projection, ("auto", "none", "fixed"))
         PassageConfig(passage_tokens, overlap)
+        if model is None and (passage_tokens or overlap or token_weights != "auto" or projection != "auto"):
+            raise InputError(
+                "An index of given vectors (model None) has no use for passage_tokens, overlap, "
+                "token_weights or projection; leave them out."
+            )
         settings = Manifest(
             generation=0,
             dim=0,
             passage_tokens=passage_tokens or 0,
             overlap=overlap,
             token_weights=token_weights,
+            dtype=dtype,
         )
         config = None
         if model is not None:
             config = EncoderConfig(model, device, dtype, projection, trust_remote_code)
-        return cls(folder, settings, config)
+        index = cls(folder, settings, config)
+        index._overwrite = overwrite
+        return index
 
     @classmethod
     def open(
@@ -139,6 +150,8 @@ class ColRank:
         snapshot = open_snapshot(folder)
         manifest = snapshot.manifest
         config = None
+        if manifest.model is None and model is not None:
+            raise InputError(f"{folder} was made from given vectors without a model; leave out {model!r}.")
         if manifest.model is not None:
             name = model or _located(folder, manifest.model_location)
             projection = "none" if manifest.model.projection == "none" else "fixed"
@@ -160,10 +173,19 @@ class ColRank:
             if self._encoder is None:
                 if self._config is None:
                     raise InputError(
-                        f"{self.path} was made from given vectors without a model; search it with vectors."
+                        f"{self.path} was made from given vectors without a model; add vectors to it, and "
+                        "search it with vectors."
                     )
-                encoder = load_encoder(self._config)
                 expected = self._settings.model
+                try:
+                    encoder = load_encoder(self._config)
+                except ProjectionMisfit as error:
+                    if expected is None:
+                        raise
+                    raise ModelMismatch(
+                        f"{self.path} was made with the model {expected.name}, and {self._config.model} has "
+                        "another dimension; name the index's model."
+                    ) from error
                 if expected is not None and not encoder.fingerprint.same_vectors(expected):
                     raise ModelMismatch(
                         f"{self.path} was made with the model {expected.name} (weights "
@@ -255,35 +277,42 @@ class ColRank:
         Raises:
             InputError: lists of different lengths, a wrong dim, NaN or Inf (naming the document).
         """
-        ids = list(ids)
+        ids, arrays = list(ids), list(arrays)
         if not ids:
             raise InputError("No ids were given; add at least one document.")
+        texts = [""] * len(ids) if texts is None else list(texts)
+        titles = [""] * len(ids) if titles is None else list(titles)
+        metadata = [{}] * len(ids) if metadata is None else list(metadata)
         columns = {"arrays": arrays, "texts": texts, "titles": titles, "metadata": metadata}
         for name, column in columns.items():
-            if column is not None and len(column) != len(ids):
+            if len(column) != len(ids):
                 raise InputError(f"{len(ids)} ids were given and {len(column)} {name}; give one for each id.")
         dim = self._settings.dim or (self.encoder.dim if self._config else None)
         vectors = []
         for name, array in zip(ids, arrays, strict=True):
-            if not isinstance(name, str) or not name:
-                raise InputError(f"The id {name!r} is not a non-empty string.")
+            if not _is_text(name) or not name:
+                raise InputError(f"The id {name!a} is not a non-empty string of valid characters.")
             vectors.append(check_vectors(f"document {name!r}", array, dim))
             dim = vectors[0].shape[1]
-        documents = [
-            Document(
-                name,
-                texts[i] if texts is not None else "",
-                titles[i] if titles is not None else "",
-                plain_metadata(metadata[i], f"document {name!r}") if metadata is not None else {},
-            )
-            for i, name in enumerate(ids)
-        ]
+        documents = []
+        for name, text, title, held in zip(ids, texts, titles, metadata, strict=True):
+            if not _is_text(text) or not _is_text(title):
+                raise InputError(f"The text or title of document {name!r} is not a valid string.")
+            if not isinstance(held, Mapping):
+                raise InputError(f"The metadata of document {name!r} are not a dictionary.")
+            documents.append(Document(name, text, title, plain_metadata(held, f"document {name!r}")))
 
         def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> BuildReport:
+            given_dim = int(vectors[0].shape[1])
+            if settings.dim not in (0, given_dim):
+                raise InputError(
+                    f"The vectors have {given_dim} dimensions and the index has {settings.dim}; add vectors "
+                    "of the index's own model."
+                )
             return build_from_vectors(
                 writer,
                 GivenVectors(documents, vectors),
-                replace(settings, dim=int(vectors[0].shape[1])),
+                replace(settings, dim=given_dim),
                 base=base,
                 encoder=lambda: self.encoder,
                 problems=Problems(),
@@ -316,6 +345,8 @@ class ColRank:
             settings, base = self._settings, None
             if self._fresh:
                 if is_index(self.path):
+                    if not self._overwrite:  # somebody made one since `create` looked
+                        raise IndexExists(_exists(self.path))
                     # Generations go on counting, so that no reader mistakes the new for the old.
                     settings = replace(settings, generation=writer.newest_generation())
                 if self._config is not None:
@@ -327,9 +358,18 @@ class ColRank:
                         model_location=_location(self.path, self._config.model),
                         passage_tokens=settings.passage_tokens or encoder.default_passage_tokens,
                     )
+                    PassageConfig(settings.passage_tokens, settings.overlap)
             else:
                 base = open_snapshot(self.path)
                 settings = base.manifest
+                if settings.model != self._settings.model or settings.dim != self._settings.dim:
+                    raise ModelMismatch(
+                        f"{self.path} was replaced by an index of another model since it was opened; "
+                        "open it again."
+                    )
+                if self._config is not None:
+                    # Where the model was found now is where the next reader will find it.
+                    settings = replace(settings, model_location=_location(self.path, self._config.model))
             report = build(writer, settings, base)
             self._snapshot = open_snapshot(self.path)
             self._settings = self._snapshot.manifest
@@ -372,9 +412,14 @@ class ColRank:
             InputError: k below 1, an empty query, one of unknown tokens only, vectors of a wrong shape.
             ModelMismatch: the query would be encoded otherwise than the passages.
         """
-        check_k(k)
+        k = check_k(k)
         snapshot = self.snapshot
-        single = isinstance(query, str | np.ndarray)
+        # An array or tensor of two dimensions is one query; of three, a list of them.
+        single = isinstance(query, str) or getattr(query, "ndim", 3) < 3
+        if not single and not isinstance(query, Iterable):
+            raise InputError(
+                f"The query is {type(query).__name__}; give text, an array, or a list of either."
+            )
         inputs: list[Any] = [query] if single else list(query)
         queries = self.prepare(inputs, snapshot)
         stages: list[tuple[str, Stage]] = []
@@ -392,22 +437,20 @@ class ColRank:
         for number, value in enumerate(inputs, start=1):
             if isinstance(value, str):
                 query = next(encoded)
-                weights = (
-                    snapshot.frequencies.weights(query.token_ids)
-                    if snapshot.weighted
-                    else np.ones(len(query.token_ids), dtype=np.float32)
-                )
+                weights = np.ones(len(query.token_ids), dtype=np.float32)
+                if snapshot.weighted:
+                    weights = snapshot.frequencies.weights(query.token_ids, query.special)
                 queries.append(Query(QueryVectors(query.vectors, weights), query))
             else:
                 vectors = check_vectors(f"query {number}", value, snapshot.manifest.dim)
                 queries.append(Query(QueryVectors(vectors, np.ones(len(vectors), dtype=np.float32))))
         return queries
 
-    def explain(self, query: QueryInput, id: str) -> Explanation:
-        """Say token by token why a passage, or the best passage of a document, matched.
+    def explain(self, query: QueryInput, id: str | Hit) -> Explanation:
+        """Say token by token why a hit, a passage, or the best passage of a document, matched.
 
         Raises:
-            InputError: there is no such id.
+            InputError: there is no such id, or it names both a document and a passage of another one.
         """
         snapshot = self.snapshot
         prepared = self.prepare([query], snapshot)[0]
@@ -421,7 +464,7 @@ class ColRank:
         for name, (size, _) in entry.files.items():
             part = "vectors" if name in entry.shards else "text" if name == "passages.arrow" else "other"
             sizes[part] += size
-        sizes["other"] += manifest_path(self.path, manifest.generation).stat().st_size
+        sizes["other"] += len(manifest.to_json().encode())
         total = sum(sizes.values())
         return {
             "path": str(self.path),
@@ -431,6 +474,7 @@ class ColRank:
             "tokens": entry.tokens,
             "dim": manifest.dim,
             "bits": 16,
+            "dtype": manifest.dtype,
             "bytes": {**sizes, "total": total},
             "bytes_per_token": round(total / entry.tokens, 2) if entry.tokens else 0.0,
             "vector_bytes_per_token": round(sizes["vectors"] / entry.tokens, 2) if entry.tokens else 0.0,
@@ -461,7 +505,8 @@ def _documents(
             record,
             fields,
             where=where,
-            fallback_id=f"document-{number}",
+            # From the content, so that a second call does not replace what the first one added.
+            fallback_id=_content_id(record),
             source=given.source if isinstance(given, Document) else "",
             problems=problems,
             strict=strict,
@@ -494,4 +539,17 @@ def _short(weights: str) -> str:
     return weights[:20]
 
 
-__all__ = ["ColRank", "ColRankError", "IndexMissing"]
+def _exists(folder: Path) -> str:
+    return f"There is an index at {folder} already; add --overwrite (overwrite=True) to replace it."
+
+
+def _content_id(record: Mapping[str, Any]) -> str:
+    content = repr(sorted(map(repr, record.items())))
+    return f"document-{xxhash.xxh3_64_hexdigest(content.encode(errors='backslashreplace'))}"
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a string that UTF-8 can hold."""
+    return isinstance(value, str) and (
+        value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+    )

@@ -2,7 +2,7 @@
 
 Documents are first spooled to the disk, so that the later of two with the same id can replace the
 earlier one before anything is encoded, totals are known, and any iterator will do. Memory follows the
-window of passages and the list of ids, not the text.
+window of passages, the list of ids and the longest document, not the whole text.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from colrank.types import BuildReport, Document, Passage, Problems, Vectors
 
 DUPLICATES = "duplicate ids, the later document replaces the earlier"
 ENDLESS_WORDS = "documents with a word too long for the model, which cannot be found by it"
+UNKNOWN_TOKENS = "passages of which the model knows no token, which cannot be found by their text"
 NO_TOKENS = "passages without a token that the model keeps, which cannot be found"
 _LONGEST_WORD = 100
 _WINDOW_PASSAGES = 1024
 _SPOOL_ROWS = 256
+_SPOOL_CHARACTERS = 1 << 22
 
 
 class Progress(Protocol):
@@ -92,6 +94,7 @@ class Spool:
         lengths: dict[str, int] = {}
         with pa.OSFile(str(self._path), "wb") as file, pa.ipc.new_file(file, self._SCHEMA) as writer:
             rows: list[dict[str, Any]] = []
+            held = 0
             for document in documents:
                 if document.id in self.rows:
                     if strict:
@@ -112,9 +115,10 @@ class Spool:
                         "source": document.source,
                     }
                 )
-                if len(rows) == _SPOOL_ROWS:
+                held += lengths[document.id]
+                if len(rows) == _SPOOL_ROWS or held > _SPOOL_CHARACTERS:
                     writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=self._SCHEMA))
-                    rows = []
+                    rows, held = [], 0
             if rows:
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=self._SCHEMA))
         self.characters = sum(lengths.values())
@@ -184,6 +188,8 @@ class _Window:
                 self._frequencies.add(ids.tolist())
                 if not len(block):
                     self._problems.add(NO_TOKENS, f"{document.id}#{passage.ordinal}")
+                elif not self._encoder.knows_any(ids):
+                    self._problems.add(UNKNOWN_TOKENS, f"{document.id}#{passage.ordinal}")
                 vectors.append(block)
             self._writer.add(document, language, passages, vectors, encoded=True)
         self._documents, self._inputs, self._lengths = [], [], []
@@ -227,6 +233,7 @@ def build_from_documents(
     )
     with writer.segment_writer(settings.generation + 1, settings.dim) as segment:
         frequencies = _copy(base, spool.rows, segment, encoder) if base else TokenFrequencies()
+        kept = segment.documents
         progress.start("encoding", spool.characters, "characters")
         window = _Window(encoder, segment, frequencies, problems, progress)
         for document in spool.documents():
@@ -236,7 +243,8 @@ def build_from_documents(
         window.flush()
         if strict and problems:
             raise CorpusError("; ".join(problems.sentences()) + " (--strict).")
-        return _commit(writer, segment, frequencies, settings, problems, begin)
+        replaced = base.segment.entry.documents - kept if base else 0
+        return _commit(writer, segment, frequencies, settings, problems, begin, replaced)
 
 
 def build_from_vectors(
@@ -264,12 +272,13 @@ def build_from_vectors(
         frequencies = TokenFrequencies()
         if base:
             frequencies = _copy(base, rows, segment, encoder)
+        replaced = base.segment.entry.documents - segment.documents if base else 0
         for row, (document, vectors) in enumerate(zip(given.documents, given.vectors, strict=True)):
             if rows[document.id] == row:
                 body = document.text or document.title
                 language = detect_language(body) if body else UNKNOWN
                 segment.add(document, language, [Passage(0, body, 0, len(body))], [vectors], encoded=False)
-        return _commit(writer, segment, frequencies, settings, problems, begin)
+        return _commit(writer, segment, frequencies, settings, problems, begin, replaced)
 
 
 def _copy(
@@ -316,10 +325,12 @@ def _commit(
     settings: Manifest,
     problems: Problems,
     begin: float,
+    replaced: int,
 ) -> BuildReport:
     entry = segment.finish(frequencies)
     writer.commit(settings.following((entry,)))
     size = sum(file_size for file_size, _ in entry.files.values())
+    size += len(settings.following((entry,)).to_json().encode())
     return BuildReport(
         documents=entry.documents,
         passages=entry.passages,
@@ -327,6 +338,7 @@ def _commit(
         bytes=size,
         seconds=time.perf_counter() - begin,
         problems=problems,
+        replaced=replaced,
     )
 
 
@@ -337,6 +349,8 @@ def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float3
         InputError: it is not a matrix, has no rows, another dim, NaN or Inf, or a zero vector; the
             sentence names the document or query.
     """
+    if hasattr(vectors, "detach"):  # a torch tensor, perhaps of bfloat16, which NumPy does not know
+        vectors = vectors.detach().cpu().float().numpy()
     try:
         array = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -351,8 +365,12 @@ def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float3
         raise InputError(
             f"The vectors of {name} hold NaN or Inf; leave that document out or encode it again."
         )
-    norms = np.linalg.norm(array, axis=1, keepdims=True)
+    wide = array.astype(np.float64)  # squares of large float32 numbers overflow in float32
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
     if not norms.all():
         raise InputError(f"The vectors of {name} hold a zero vector, which has no direction.")
     # Rescaling what is of unit length already would only move its last bits.
-    return array if np.allclose(norms, 1.0, rtol=0, atol=1e-6) else array / norms
+    if np.allclose(norms, 1.0, rtol=0, atol=1e-6):
+        return array
+    scaled: NDArray[np.float32] = (wide / norms).astype(np.float32)
+    return scaled

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
 from colrank.errors import InputError
 
@@ -61,11 +62,15 @@ class PassageConfig:
             )
 
 
-def check_k(k: int) -> int:
-    """Return `k`, or raise InputError when it asks for fewer than one hit."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+def check_k(k: SupportsIndex) -> int:
+    """Return `k` as an int, or raise InputError when it is no whole number or below 1."""
+    try:
+        number = 0 if isinstance(k, bool) else index(k)
+    except TypeError:
+        number = 0
+    if number < 1:
         raise InputError(f"k is {k!r}; ask for at least 1 hit.")
-    return k
+    return number
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

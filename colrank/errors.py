@@ -2,8 +2,9 @@
 
     ColRankError
     ├── InputError            something the caller gave: a path, a value, a document (exit code 2)
-    │   └── CorpusError       a document or file that cannot be read, under `strict`
-    ├── IndexFault           an index that is not there, is damaged, or may not be written (exit code 2)
+    │   ├── CorpusError       a document or file that cannot be read, under `strict`
+    │   └── ProjectionMisfit  a projection that does not fit the model
+    ├── IndexFault            an index that is not there, is damaged, or may not be written (exit code 2)
     │   ├── IndexMissing
     │   ├── IndexExists
     │   ├── IndexLocked
@@ -31,6 +32,10 @@ class InputError(ColRankError):
 
 class CorpusError(InputError):
     """A document or file cannot be read and `strict` was asked for."""
+
+
+class ProjectionMisfit(InputError):
+    """A projection was asked for that is made for another dimension than the model's."""
 
 
 class IndexFault(ColRankError):

@@ -31,24 +31,48 @@ def resolve_passage(snapshot: Snapshot, name: str) -> tuple[int, bool]:
     """Find what an id names.
 
     Args:
-        name: a document's id, or a passage's (`document#ordinal`). A document of that very id wins.
+        name: a document's id, or a passage's (`document#ordinal`).
 
     Returns:
         The row of the passage, or of the document's first passage, and whether a document was named.
 
     Raises:
-        InputError: the index holds neither.
+        InputError: the index holds neither, or both.
     """
-    segment = snapshot.segment
-    row = segment.document_row(name)
-    if row is not None:
-        return segment.passages_of(row)[0], True
-    document, mark, ordinal = name.rpartition("#")
-    if mark and ordinal.isdecimal():
-        row = segment.document_row(document)
-        if row is not None and int(ordinal) < len(segment.passages_of(row)):
-            return segment.passages_of(row)[int(ordinal)], False
+    document = snapshot.segment.document_row(name)
+    passage = _passage_row(snapshot, *name.rpartition("#")[::2])
+    if document is not None and passage is not None:
+        raise InputError(
+            f"{name!r} is the id of a document and of a passage of another one; explain the hit itself in "
+            f"Python, or the passage {name + '#0'!r}."
+        )
+    if passage is not None:
+        return passage, False
+    if document is not None:
+        return snapshot.segment.passages_of(document)[0], True
     raise InputError(f"The index holds no document or passage {name!r}; ids are those that search prints.")
+
+
+def _passage_row(snapshot: Snapshot, document: str, ordinal: str) -> int | None:
+    if not (ordinal.isascii() and ordinal.isdecimal()):
+        return None
+    row = snapshot.segment.document_row(document)
+    if row is None:
+        return None
+    owned = snapshot.segment.passages_of(row)
+    return owned[int(ordinal)] if int(ordinal) < len(owned) else None
+
+
+def row_of_hit(snapshot: Snapshot, hit: Hit) -> int:
+    """Row of the passage that a hit shows.
+
+    Raises:
+        InputError: the snapshot no longer holds it.
+    """
+    row = _passage_row(snapshot, hit.document, hit.id.removeprefix(f"{hit.document}#"))
+    if row is None:
+        raise InputError(f"The index no longer holds the passage {hit.id!r}; search again.")
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +103,17 @@ def _match(snapshot: Snapshot, query: Query, row: int, encoder: Encoder | None) 
     )
 
 
-def explain(snapshot: Snapshot, query: Query, name: str, encoder: Encoder | None) -> Explanation:
-    """Explain the score of a passage, or of the best passage of a document, for a query.
+def explain(snapshot: Snapshot, query: Query, named: str | Hit, encoder: Encoder | None) -> Explanation:
+    """Explain the score of a hit, a passage, or the best passage of a document, for a query.
 
     Raises:
         InputError: there is no such id, or the passage has no token vectors.
     """
     segment = snapshot.segment
-    row, is_document = resolve_passage(snapshot, name)
+    name = named if isinstance(named, str) else named.id
+    row, is_document = (
+        resolve_passage(snapshot, named) if isinstance(named, str) else (row_of_hit(snapshot, named), False)
+    )
     owned = segment.passages_of(int(segment.passage_documents[row])) if is_document else [row]
     rows = np.array([r for r in owned if len(segment.passage_vectors(r))], dtype=np.int64)
     if not len(rows):
@@ -101,7 +128,7 @@ def explain(snapshot: Snapshot, query: Query, name: str, encoder: Encoder | None
         id=f"{matched.document.id}#{matched.passage.ordinal}",
         document=matched.document.id,
         score=float(scores[best_row]),
-        title=matched.document.title,
+        title=matched.document.title.strip(),
         text=matched.passage.text,
         tokens=tuple(
             TokenMatch(
@@ -129,8 +156,7 @@ def highlight(snapshot: Snapshot, query: Query, hits: Hits, encoder: Encoder) ->
 
 
 def _highlights(snapshot: Snapshot, query: Query, hit: Hit, encoder: Encoder) -> tuple[Span, ...]:
-    row, _ = resolve_passage(snapshot, hit.id)
-    matched = _match(snapshot, query, row, encoder)
+    matched = _match(snapshot, query, row_of_hit(snapshot, hit), encoder)
     text = matched.passage.text
     columns = [
         column

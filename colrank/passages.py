@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from colrank.types import Document, Passage, Problems, Span
 TokenSpans = Callable[[str], list[Span]]
 """Characters of each token of a text, in order, without the tokens that the model adds."""
 
-SPLIT_WORDS = "words longer than a passage, split inside"
+SPLIT_WORDS = "documents with a word longer than a passage, split inside"
 CUT_TITLES = "titles longer than half a passage, encoded in part"
 
 
@@ -64,7 +65,7 @@ class Splitter:
                 for passage in passages
             )
             if excess <= 0 or room <= 1:
-                for _ in found:
+                if any(_inside_word(body, spans[cut].start) for cut in found):
                     problems.add(SPLIT_WORDS, document.id)
                 return passages
             room = max(1, room - excess)
@@ -107,6 +108,15 @@ def _sentence_tokens(body: str, spans: list[Span], language: str) -> list[int]:
     boundaries: Iterable[dict[str, int]] = sentencex.get_sentence_boundaries(language, body)
     begins = [span.start for span in spans]
     return sorted({0, *(bisect_left(begins, b["start_index"]) for b in boundaries)} - {len(spans)})
+
+
+# Scripts that write no spaces between words: a cut there breaks none that could be seen.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+def _inside_word(body: str, at: int) -> bool:
+    around = body[at - 1 : at + 1]
+    return around.isalnum() and not _UNSPACED.search(around)
 
 
 def _begins_word(body: str, spans: list[Span], token: int) -> bool:

@@ -18,7 +18,7 @@ from colrank.shards import TokenVectors
 from colrank.types import Vectors
 
 _BLOCK_TOKENS = 4096
-_GROUP_TOKENS = 2048
+_GROUP_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def search(
     Raises:
         InputError: k is below 1, or `by` is neither passage nor document.
     """
-    check_k(k)
+    k = check_k(k)
     check_choice("by", by, ("passage", "document"))
     segment = snapshot.segment
     out = []

@@ -94,7 +94,10 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What a build did: counts of the whole index after it, and what went wrong on the way."""
+    """What a build did: counts of the whole index after it, and what went wrong on the way.
+
+    `replaced` is how many documents of the index before gave way to new ones of the same id.
+    """
 
     documents: int
     passages: int
@@ -102,6 +105,7 @@ class BuildReport:
     bytes: int
     seconds: float
     problems: Problems
+    replaced: int = 0
 
     @property
     def warnings(self) -> list[str]:

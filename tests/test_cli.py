@@ -278,5 +278,5 @@ def test_ctrl_c_leaves_nothing_that_opens_as_an_index(tmp_path: Path):
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert told.strip() == "Stopped; nothing was changed."
+    assert told.strip() == "Stopped; what was committed before stands, what was being built is removed."
     assert not (tmp_path / "colrank.index").exists()

@@ -173,7 +173,7 @@ def test_record_from_memory():
 def test_record_from_memory_without_an_id():
     problems = Problems()
     assert from_record({"text": "x"}, problems) == Document("memory:3", "x")
-    assert problems.names("records without an id (named by file and line)") == ["record 3"]
+    assert problems.names("records without an id, which were given one") == ["record 3"]
     with pytest.raises(CorpusError, match="record 3 has no id"):
         from_record({"text": "x"}, strict=True)
 

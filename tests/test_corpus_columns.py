@@ -123,7 +123,7 @@ def test_ids_and_texts_of_other_types(tmp_path):
         ("c.parquet:2", "", "y"),
         ("c.parquet:3", "", "z"),
     ]
-    names = problems.names("records without an id (named by file and line)")
+    names = problems.names("records without an id, which were given one")
     assert names == ["c.parquet row 2", "c.parquet row 3"]
 
 

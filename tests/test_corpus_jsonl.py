@@ -14,7 +14,7 @@ from colrank.errors import CorpusError
 from colrank.types import Document, Problems
 
 NOT_JSON = "records that are not JSON objects skipped"
-NO_ID = "records without an id (named by file and line)"
+NO_ID = "records without an id, which were given one"
 REPAIRED = "records with broken characters repaired"
 
 # What UTF-8 can hold: everything but halves of surrogate pairs.

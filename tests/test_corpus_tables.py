@@ -148,7 +148,7 @@ def test_lines_are_counted_where_rows_begin(tmp_path):
     content = 'text\n"a\n\nb"\n\nc\n'
     problems = Problems()
     assert pairs(read(tmp_path / "c.csv", content, problems)) == [("c.csv:2", "a\n\nb"), ("c.csv:6", "c")]
-    assert problems.names("records without an id (named by file and line)") == [
+    assert problems.names("records without an id, which were given one") == [
         "c.csv line 2",
         "c.csv line 6",
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import click
@@ -36,7 +35,7 @@ def command(
     """
     from colrank.api import ColRank
     from colrank.cli.page import explanation_page
-    from colrank.cli.render import print_explanation
+    from colrank.cli.render import echo_json, print_explanation
 
     opened = ColRank.open(index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     explanation = opened.explain(query, id)
@@ -47,7 +46,7 @@ def command(
             raise InputError(f"Cannot write {html}: {error.strerror}.") from error
     if as_json:
         for match in explanation.tokens:
-            click.echo(json.dumps({"id": explanation.id, **dataclasses.asdict(match)}, ensure_ascii=False))
+            echo_json({"id": explanation.id, **dataclasses.asdict(match)})
     else:
         print_explanation(explanation)
         if html is not None:

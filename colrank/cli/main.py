@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -72,23 +72,49 @@ def _defaults(ctx: click.Context, path: Path) -> dict[str, Any]:
             raise InputError(
                 f"{path}: there is no command {name!r}; tables are named {', '.join(_COMMANDS)}."
             )
-        names = {
-            option.lstrip("-").replace("-", "_"): parameter.name
+        options = {
+            spelling.lstrip("-").replace("-", "_"): parameter
             for parameter in command.params
-            for option in parameter.opts
+            for spelling in parameter.opts
             if isinstance(parameter, click.Option)
         }
-        for option in table:
-            if option not in names:
-                raise InputError(f"{path}: {name} has no option {option!r}; see colrank {name} --help.")
-        defaults[name] = {names[option]: value for option, value in table.items()}
+        defaults[name] = {}
+        for key, value in table.items():
+            if key not in options:
+                raise InputError(f"{path}: {name} has no option {key!r}; see colrank {name} --help.")
+            defaults[name][options[key].name] = _checked(f"{path}: {key} of {name}", options[key], value)
     return defaults
+
+
+def _checked(where: str, option: click.Option, value: Any) -> Any:
+    """The value of a preset, of the very type that the option takes: nothing is rounded or guessed."""
+    if option.multiple:
+        values = [value] if isinstance(value, str) else value
+        if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+            raise InputError(f"{where} is {value!r}; give a string or a list of strings.")
+        return values
+    expected: type = str
+    if option.is_flag:
+        expected = bool
+    elif isinstance(option.type, click.types.IntParamType):
+        expected = int
+    if type(value) is not expected:
+        kind = {bool: "true or false", int: "a whole number", str: "a string"}[expected]
+        raise InputError(f"{where} is {value!r}; give {kind}.")
+    return value
 
 
 def run() -> None:
     """Run the command line; errors are one sentence on standard error and an exit code."""
+    # A console that cannot show a character shows its number; it does not end the search.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = main.main(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = error.exit_code
     except click.exceptions.Exit as exit_:
         code = exit_.exit_code
     except click.ClickException as error:
@@ -99,14 +125,10 @@ def run() -> None:
         click.echo(f"Error: {error}", err=True)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Stopped; nothing was changed.", err=True)
+        click.echo("Stopped; what was committed before stands, what was being built is removed.", err=True)
         code = 130
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            # The reader went away (`| head`): no error of ours, and nothing more can be written.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         where = f" ({error.filename})" if error.filename else ""
-        click.echo(f"Error: {error.strerror or error}{where}; the index is as it was before.", err=True)
+        click.echo(f"Error: {error.strerror or error}{where}.", err=True)
         code = 2
     sys.exit(code if isinstance(code, int) else 0)

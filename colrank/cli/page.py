@@ -43,7 +43,7 @@ def explanation_page(explanation: Explanation) -> str:
 
 
 def _heated(explanation: Explanation, *, in_title: bool) -> str:
-    text = explanation.title.strip() if in_title else explanation.text
+    text = explanation.title if in_title else explanation.text
     heat = [0.0] * len(text)
     for match in explanation.tokens:
         if match.in_title == in_title and match.start >= 0:

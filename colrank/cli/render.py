@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -26,8 +29,14 @@ def human_bytes(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-def hit_to_json(query: str, query_id: str | None, rank: int, hit: Hit) -> str:
-    """One hit as one line of JSON."""
+def echo_json(record: Mapping[str, Any]) -> None:
+    """Print a record as one line of JSON, in characters that the output can carry."""
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    click.echo(json.dumps(record, ensure_ascii=not utf8))
+
+
+def hit_record(query: str, query_id: str | None, rank: int, hit: Hit) -> dict[str, Any]:
+    """One hit as plain values."""
     record: dict[str, Any] = {"query": query} if query_id is None else {"query_id": query_id, "query": query}
     record |= {
         "rank": rank,
@@ -42,29 +51,30 @@ def hit_to_json(query: str, query_id: str | None, rank: int, hit: Hit) -> str:
         "source": hit.source,
         "metadata": dict(hit.metadata),
     }
-    return json.dumps(record, ensure_ascii=False)
+    return record
 
 
 def _console() -> Console:
-    return Console(highlight=False, soft_wrap=False)
+    # Text may hold brackets, which are no markup.
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def print_hits(hits: Hits, *, several: bool) -> None:
     """Ranked passages, the words that matched best in bold."""
     console = _console()
     if several:
-        console.print(Text(f"Query: {hits.query}", style="bold cyan"))
+        console.print(Text(f"Query: {_line(hits.query)}", style="bold cyan"))
     for warning in hits.warnings:
         console.print(Text(f"Warning: {warning}", style="yellow"))
     for rank, hit in enumerate(hits, start=1):
         head = Text()
         head.append(f"{rank:>3}  ", style="bold")
         head.append(f"{hit.score:8.4f}  ", style="green")
-        head.append(hit.id, style="bold")
+        head.append(_line(hit.id), style="bold")
         if hit.source and hit.source != hit.document:
-            head.append(f"  {hit.source}", style="dim")
+            head.append(f"  {_line(hit.source)}", style="dim")
         if hit.title:
-            head.append(f"  {hit.title}", style="italic")
+            head.append(f"  {_line(hit.title)}", style="italic")
         console.print(head, soft_wrap=True)
         console.print(Padding(shown_passage(hit), (0, 0, 0, 6), expand=False))
         console.print()
@@ -90,7 +100,11 @@ def shown_passage(hit: Hit, most: int = _SHOWN_CHARACTERS) -> Text:
 
 
 def _line(text: str) -> str:
-    return "".join(" " if character.isspace() else character for character in text)
+    """The text on one line; control characters, which could steer the terminal, become spaces."""
+    return "".join(
+        " " if character.isspace() or unicodedata.category(character) == "Cc" else character
+        for character in text
+    )
 
 
 def _window(text: str, spans: Sequence[Span], most: int) -> tuple[int, int]:
@@ -116,7 +130,7 @@ def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], note
     """The closing summary of a build: what came of it, and what went wrong on the way."""
     console = _console()
     for note in (*notes, *report.warnings):
-        console.print(Text(f"Warning: {note}", style="yellow"))
+        console.print(Text(f"Warning: {_line(note)}", style="yellow"), soft_wrap=True)
     rate = report.tokens / report.seconds if report.seconds else 0.0
     console.print(
         f"Indexed {report.documents:,} documents ({report.passages:,} passages, {report.tokens:,} tokens) "
@@ -138,13 +152,17 @@ def _languages(stats: Mapping[str, Any]) -> str:
     return ", ".join(named) + (f" and {len(shares) - 3} more" if len(shares) > 3 else "")
 
 
+def _longest(stats: Mapping[str, Any]) -> str:
+    return f" of at most {stats['passage_tokens']} tokens" if stats["passage_tokens"] else ""
+
+
 def print_stats(stats: Mapping[str, Any]) -> None:
     """What an index holds and costs, as a table."""
     sizes = stats["bytes"]
     rows = [
         ("Index", f"{stats['path']} (generation {stats['generation']})"),
         ("Documents", f"{stats['documents']:,}"),
-        ("Passages", f"{stats['passages']:,} of at most {stats['passage_tokens']} tokens"),
+        ("Passages", f"{stats['passages']:,}{_longest(stats)}"),
         ("Tokens", f"{stats['tokens']:,} x {stats['dim']} dimensions, float16"),
         ("Bytes", human_bytes(sizes["total"])),
         ("  vectors", f"{human_bytes(sizes['vectors'])} ({stats['vector_bytes_per_token']:g} a token)"),
@@ -167,10 +185,10 @@ def print_stats(stats: Mapping[str, Any]) -> None:
 def print_explanation(explanation: Explanation) -> None:
     """A table of query tokens and what each found."""
     console = _console()
-    head = Text(explanation.id, style="bold")
+    head = Text(_line(explanation.id), style="bold")
     head.append(f"  score {explanation.score:.4f}", style="green")
     if explanation.title:
-        head.append(f"  {explanation.title}", style="italic")
+        head.append(f"  {_line(explanation.title)}", style="italic")
     console.print(head, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     # Widths of their own, so that a narrow terminal takes from the last column only.
@@ -181,7 +199,7 @@ def print_explanation(explanation: Explanation) -> None:
     table.add_column("in the text", no_wrap=True, overflow="ellipsis")
     for match in explanation.tokens:
         where = "" if match.start < 0 else f"{'title ' if match.in_title else ''}{match.start}-{match.end}"
-        source = explanation.title.strip() if match.in_title else explanation.text
+        source = explanation.title if match.in_title else explanation.text
         near = "" if match.start < 0 else _line(source[max(0, match.start - 15) : match.end + 15])
         table.add_row(
             Text(match.token),

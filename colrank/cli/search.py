@@ -19,7 +19,7 @@ from colrank.errors import InputError
     "--queries",
     "file",
     type=click.Path(path_type=Path),
-    help="File of queries: one a line, or .jsonl with _id and text; - reads standard input.",
+    help="File of queries: one a line, .tsv (id, query) or .jsonl (_id, text); - is standard input.",
 )
 @click.option("-k", "--k", "k", type=int, default=10, show_default=True, help="How many hits.")
 @click.option(
@@ -53,7 +53,7 @@ def command(
         raise InputError("There is no query; give one, or a file of them with --queries.")
 
     from colrank.api import ColRank
-    from colrank.cli.render import hit_to_json, print_hits
+    from colrank.cli.render import echo_json, hit_record, print_hits
 
     opened = ColRank.open(index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     found = opened.search(
@@ -65,7 +65,7 @@ def command(
     for (name, _), hits in zip(named, found, strict=True):
         if as_json:
             for rank, hit in enumerate(hits, start=1):
-                click.echo(hit_to_json(hits.query, name, rank, hit))
+                echo_json(hit_record(hits.query, name, rank, hit))
             for warning in hits.warnings:
                 click.echo(f"Warning: {warning}", err=True)
         else:
@@ -73,13 +73,15 @@ def command(
 
 
 def read_queries(path: Path) -> list[tuple[str | None, str]]:
-    """Queries of a file with their ids: JSON lines with `text` and maybe `_id`, else one a line.
+    """Queries of a file with their ids: JSON lines with `text` and maybe `_id`, TSV of id and query, else
+    one a line; - is standard input, one a line.
 
     Raises:
         InputError: the file cannot be read, holds no query, or a line is not what it should be.
     """
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"Cannot read the queries {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -88,17 +90,25 @@ def read_queries(path: Path) -> list[tuple[str | None, str]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        if path.suffix not in (".jsonl", ".json"):
+        if path.suffix.lower() == ".tsv":
+            name, tab, query = line.partition("\t")
+            if not tab or not query.strip():
+                raise InputError(f"{path} line {number} is not an id, a tab and a query.")
+            found.append((name.strip(), query.strip()))
+            continue
+        if path.suffix.lower() not in (".jsonl", ".json"):
             found.append((None, line.strip()))
             continue
         try:
             record = json.loads(line)
             query = record["text"]
             name = record.get("_id", record.get("id"))
-            if not isinstance(query, str):
+            if not isinstance(query, str) or not query.strip():
                 raise TypeError
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} line {number} is not a JSON object with a text.") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(
+                f"{path} line {number} is not a JSON object with a text that is not empty."
+            ) from error
         found.append((None if name is None else str(name), query))
     if not found:
         raise InputError(f"There is no query in {path}.")

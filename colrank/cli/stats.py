@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -16,10 +15,10 @@ from colrank.cli.options import index_option, json_option
 def command(index: Path, as_json: bool) -> None:
     """Show documents, passages, tokens, bytes by part, model, token weights and kernels."""
     from colrank.api import ColRank
-    from colrank.cli.render import print_stats
+    from colrank.cli.render import echo_json, print_stats
 
     stats = ColRank.open(index).stats()
     if as_json:
-        click.echo(json.dumps(stats, ensure_ascii=False))
+        echo_json(stats)
     else:
         print_stats(stats)

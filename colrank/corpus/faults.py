@@ -87,7 +87,7 @@ LOST_VALUES = Fault(
     "{name} has values that Python cannot hold; convert or remove the column.",
 )
 NO_ID = Fault(
-    "records without an id (named by file and line)",
+    "records without an id, which were given one",
     "{name} has no id; give it a string or a whole number, or name the field with id_field.",
 )
 EMPTY = Fault("empty documents skipped", "{name} is empty; give it a text or a title, or remove it.")

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,20 @@ from colrank.errors import InputError, ModelError
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_SETTINGS = (
+    "config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "*.model",
+)
+_LOADING = threading.Lock()
 _MARKER = re.compile(r"\[\w+\]")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _ABSENT = re.compile(r"\W*(\S+)\s*\|.*\bMISSING\b")
@@ -191,16 +205,21 @@ class _AbsentTensors(logging.Handler):
 
 
 def hash_checkpoint(name: str) -> str:
-    """Hash of a checkpoint's weights, tokenizer and module settings, wherever it lies, however loaded."""
+    """Hash of a checkpoint's weights, tokenizer and settings: equal for a copy elsewhere, and whatever
+    the precision it is loaded in. Folders that are none of its modules do not count."""
     folder = Path(name).expanduser()
     if not folder.is_dir():
         from huggingface_hub import snapshot_download
 
         folder = Path(snapshot_download(name, cache_dir=_cache_folder(), local_files_only=True))
+    modules = _read_json(name, "modules.json") or []
+    folders = {folder, *(folder / str(module.get("path", "")) for module in modules)}
+    files: list[Path] = []
+    for part in folders:
+        # As the loader does: safetensors where there are any, else the older format.
+        weights = sorted(part.glob("*.safetensors")) or sorted(part.glob("pytorch_model*.bin"))
+        files += weights + [path for pattern in _SETTINGS for path in part.glob(pattern)]
     digest = xxhash.xxh3_128()
-    files = [path for pattern in _WEIGHTS for path in folder.rglob(pattern)]
-    files += [path for path in (folder / "tokenizer.json", folder / "vocab.txt") if path.is_file()]
-    files += [*folder.glob("config.json"), *folder.glob("*/config.json")]
     for path in sorted(files, key=lambda path: path.relative_to(folder).as_posix()):
         digest.update(path.relative_to(folder).as_posix().encode())
         with path.open("rb") as file:
@@ -211,24 +230,27 @@ def hash_checkpoint(name: str) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the libraries' bars and notes off the terminal while a model loads."""
+    """Keep the libraries' bars and notes off the terminal while a model loads.
+
+    Their settings are the process's: loads take turns, and each puts back what it found.
+    """
     from transformers.utils import logging as untyped_logging
 
     transformers_logging: Any = untyped_logging
-
-    bars = transformers_logging.is_progress_bar_enabled()
-    level = transformers_logging.get_verbosity()
-    loggers = [logging.getLogger(name) for name in _CHATTY]
-    levels = [logger.level for logger in loggers]
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()
-        transformers_logging.set_verbosity(level)
-        for logger, logger_level in zip(loggers, levels, strict=True):
-            logger.setLevel(logger_level)
+    with _LOADING:
+        bars = transformers_logging.is_progress_bar_enabled()
+        level = transformers_logging.get_verbosity()
+        loggers = [logging.getLogger(name) for name in _CHATTY]
+        levels = [logger.level for logger in loggers]
+        transformers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity_error()
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            if bars:
+                transformers_logging.enable_progress_bar()
+            transformers_logging.set_verbosity(level)
+            for logger, logger_level in zip(loggers, levels, strict=True):
+                logger.setLevel(logger_level)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from colrank.encoder.checkpoint import (
     resolve_dtype,
 )
 from colrank.encoder.projection import fixed_projection, fixed_projection_hash
-from colrank.errors import InputError, ModelError
+from colrank.errors import InputError, ModelError, ProjectionMisfit
 from colrank.types import Span, Vectors
 
 if TYPE_CHECKING:
@@ -100,6 +99,7 @@ class Encoder:
         # The unknown token stands for a word of the text; the others are added to it.
         added = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         self._special_ids = np.array(sorted(added), dtype=np.int64)
+        self._nothing_ids = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
         self._query_prompt = model.prompts.get("query") or ""
         self._document_prompt = model.prompts.get("document") or ""
         self.most_tokens = self._most_tokens()
@@ -109,7 +109,7 @@ class Encoder:
         if raw_dim is None:
             raise ModelError(f"The model {name!r} does not say how many dimensions its token vectors have.")
         if projection is not None and projection.shape[0] != raw_dim:
-            raise InputError(
+            raise ProjectionMisfit(
                 f"The fixed projection is for {projection.shape[0]} dimensions, and the model {name!r} "
                 f"has {raw_dim}; use projection none."
             )
@@ -224,8 +224,10 @@ class Encoder:
         with self._lock:
             begin = self._tokenizer(self._query_prompt)["input_ids"] if self._query_prompt else []
             encoded: list[tuple[Vectors, NDArray[np.int64]]] = []
-            for start in range(0, len(queries), _BATCH_PASSAGES):
-                batch = list(queries[start : start + _BATCH_PASSAGES])
+            # On the CPU each goes alone, so that its vectors do not depend on its company to the last bit.
+            size = 1 if self.device == "cpu" else _BATCH_PASSAGES
+            for start in range(0, len(queries), size):
+                batch = list(queries[start : start + size])
                 encoded += self._forward(batch, "query", self._query_prompt)
             return [
                 EncodedQuery(
@@ -243,6 +245,8 @@ class Encoder:
     def _check_query(self, query: str) -> int:
         if not query.strip():
             raise InputError("The query is empty; give at least one word.")
+        if not query.isascii() and any("\ud800" <= character <= "\udfff" for character in query):
+            raise InputError(f"The query {query!a} holds bytes that are not UTF-8; give it in UTF-8.")
         with self._lock:
             ids = self._tokenizer(query, add_special_tokens=False, truncation=False, verbose=False)[
                 "input_ids"
@@ -294,19 +298,22 @@ class Encoder:
                 out.append(features["input_ids"][0][features["attention_mask"][0].bool()].numpy())
         return out
 
+    def knows_any(self, token_ids: NDArray[np.int64]) -> bool:
+        """Whether any token is one of the text and known: neither added by the model nor the unknown one."""
+        return not np.isin(token_ids, self._nothing_ids).all()
+
     def _forward(self, texts: list[str], task: str, prompt: str) -> list[tuple[Vectors, NDArray[np.int64]]]:
         """Encode one batch in one forward pass, then project and normalise all its tokens at once."""
         import torch
 
-        with quiet():
-            rows: Any = self._model.encode(
-                texts,
-                prompt=prompt,
-                batch_size=len(texts),
-                show_progress_bar=False,
-                output_value=None,
-                task=task,
-            )
+        rows: Any = self._model.encode(
+            texts,
+            prompt=prompt,
+            batch_size=len(texts),
+            show_progress_bar=False,
+            output_value=None,
+            task=task,
+        )
         masks = [row["attention_mask"].bool() for row in rows]
         with torch.inference_mode():
             vectors = torch.cat(
@@ -359,7 +366,6 @@ def load_encoder(config: EncoderConfig) -> Encoder:
     if is_embedded:
         embedded.model_folder()
     device = resolve_device(config.device)
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     projected = config.projection == "fixed" or (config.projection == "auto" and is_embedded)
     projection = fixed_projection() if projected else None
     projection_name = fixed_projection_hash() if projected else "none"

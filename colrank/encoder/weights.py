@@ -53,13 +53,22 @@ class TokenFrequencies:
         ids = np.array(sorted(self._counts), dtype=np.int32)
         return ids, np.array([self._counts[int(token)] for token in ids], dtype=np.int64)
 
-    def weights(self, token_ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Weight of each query token, float32 `[tokens]`; a token id in no passage weighs the most."""
+    def weights(
+        self, token_ids: NDArray[np.int64], special: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float32]:
+        """Weight of each query token, float32 `[tokens]`.
+
+        A word that no passage holds weighs the most. A token that the model adds to queries only (a
+        marker, `special`) would, too, and says nothing: it weighs 1.
+        """
         held = np.array([self._counts.get(int(token), 0) for token in token_ids], dtype=np.float64)
         if held.max(initial=0) > self.passages:
             raise IndexDamaged(_MISMATCH)
         idf = np.log1p((self.passages - held + 0.5) / (held + 0.5))
-        return np.sqrt(idf).astype(np.float32)
+        found: NDArray[np.float32] = np.sqrt(idf).astype(np.float32)
+        if special is not None:
+            found[special & (held == 0)] = 1.0
+        return found
 
 
 def weights_apply(mode: TokenWeights, *, embedded: bool, language_tokens: Mapping[str, int]) -> bool:

@@ -1,6 +1,6 @@
 """An index on disk: manifest, segments, the writer's lock, and snapshots of a committed generation."""
 
-from colrank.index.manifest import FORMAT_VERSION, Manifest, SegmentEntry, manifest_path
+from colrank.index.manifest import FORMAT_VERSION, Manifest, SegmentEntry
 from colrank.index.segment import Segment, SegmentWriter, StoredDocument, StoredPassage
 from colrank.index.store import IndexWriter, Snapshot, is_index, open_snapshot
 
@@ -15,6 +15,5 @@ __all__ = [
     "StoredDocument",
     "StoredPassage",
     "is_index",
-    "manifest_path",
     "open_snapshot",
 ]

@@ -6,6 +6,7 @@ is there, so that a store without rename can hold an index too. The highest numb
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -22,6 +23,9 @@ from colrank.shards import sync_file
 
 FORMAT_VERSION = 1
 """Version of the layout on disk; a reader refuses any other."""
+
+# What file systems without hard links answer.
+_NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
 _NAME = re.compile(r"manifest-(\d{8})\.json")
 
@@ -44,13 +48,14 @@ class Manifest:
     """What one generation of an index consists of, and how its vectors were made.
 
     `model` is None for an index of given vectors. `model_location` is where the model was found: the
-    name on a hub, or a folder relative to the index.
+    name on a hub, or a folder relative to the index; `dtype` is the precision that it ran in.
     """
 
     generation: int
     dim: int
     model: Fingerprint | None = None
     model_location: str = ""
+    dtype: str = "float32"
     passage_tokens: int = 0
     overlap: int = 0
     token_weights: str = "auto"
@@ -70,6 +75,7 @@ class Manifest:
             "vectors": "float16",
             "model": None if self.model is None else self.model.to_json(),
             "model_location": self.model_location,
+            "dtype": self.dtype,
             "passage_tokens": self.passage_tokens,
             "overlap": self.overlap,
             "token_weights": self.token_weights,
@@ -116,6 +122,7 @@ def _from_json(text: str, name: str) -> Manifest:
             dim=body["dim"],
             model=None if body["model"] is None else Fingerprint(**body["model"]),
             model_location=body["model_location"],
+            dtype=body["dtype"],
             passage_tokens=body["passage_tokens"],
             overlap=body["overlap"],
             token_weights=body["token_weights"],
@@ -171,14 +178,17 @@ def read_manifest(folder: Path) -> Manifest:
     return _from_json(text, path.name)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: Manifest, building: Path) -> None:
     """Commit a generation: the file appears whole, on the disk, or not at all.
+
+    Args:
+        building: a folder on the same disk for the file while it is written.
 
     Raises:
         IndexLocked: that generation was committed by somebody else.
     """
     path = manifest_path(folder, manifest.generation)
-    temporary = path.with_suffix(".tmp")
+    temporary = building / path.name
     temporary.write_text(manifest.to_json(), encoding="utf-8")
     sync_file(temporary)
     try:
@@ -187,6 +197,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         raise IndexLocked(
             f"Another process committed generation {manifest.generation} of {folder}; try again."
         ) from error
-    finally:
-        temporary.unlink()
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        temporary.rename(path)  # the writer's lock keeps others away
     sync_file(folder)

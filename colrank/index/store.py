@@ -23,6 +23,7 @@ from colrank.index.segment import Segment, SegmentWriter
 from colrank.shards import sync_file
 
 _BUILDING = "building"
+_PATIENCE = 100
 
 
 class Snapshot:
@@ -59,16 +60,14 @@ def open_snapshot(folder: Path) -> Snapshot:
     Raises:
         IndexMissing, IndexFormat, IndexDamaged: as their names say.
     """
-    while True:
-        manifest = None
+    for _ in range(_PATIENCE):
+        seen = max(manifest_generations(folder), default=0)
         try:
-            manifest = read_manifest(folder)
-            return Snapshot(folder, manifest)
+            return Snapshot(folder, read_manifest(folder))
         except (IndexDamaged, FileNotFoundError):
-            seen = 0 if manifest is None else manifest.generation
-            newest = manifest_generations(folder)
-            if manifest is None or not newest or newest[-1] <= seen:
+            if max(manifest_generations(folder), default=0) <= seen:
                 raise
+    raise IndexLocked(f"{folder} is being rewritten faster than it can be opened; try again.")
 
 
 def is_index(folder: Path) -> bool:
@@ -89,6 +88,7 @@ class IndexWriter:
         self.building = folder / _BUILDING
         self._lock: int | None = None
         self._created: list[Path] = []
+        self._moved: list[Path] = []
 
     def __enter__(self) -> IndexWriter:
         _check_target(self.folder)
@@ -96,15 +96,9 @@ class IndexWriter:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._created = missing
-            self._lock = os.open(self.folder / INDEX_LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            self._lock = _locked(self.folder)
         except OSError as error:
             raise InputError(f"Cannot write an index at {self.folder}: {error.strerror}.") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(self._lock, 64, 0).decode(errors="replace").strip() or "another process"
-            os.close(self._lock)
-            raise IndexLocked(f"{self.folder} is being written by {holder}; wait until it ends.") from error
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"process {os.getpid()}".encode(), 0)
         shutil.rmtree(self.building, ignore_errors=True)
@@ -129,9 +123,11 @@ class IndexWriter:
             if built.is_dir():
                 target = self.folder / entry.name
                 shutil.rmtree(target, ignore_errors=True)  # of a writer killed before its commit
+                self._moved.append(target)
                 built.rename(target)
         sync_file(self.folder)
-        write_manifest(self.folder, manifest)
+        write_manifest(self.folder, manifest, self.building)
+        self._moved = []
         kept = {entry.name for entry in manifest.segments}
         for generation in manifest_generations(self.folder):
             if generation < manifest.generation:
@@ -144,6 +140,12 @@ class IndexWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         shutil.rmtree(self.building, ignore_errors=True)
+        if self._moved:
+            # Stopped between moving segments and the commit, or just after it.
+            named = _segments_in_use(self.folder)
+            for path in self._moved:
+                if path.name not in named:
+                    shutil.rmtree(path, ignore_errors=True)
         if not is_index(self.folder):
             (self.folder / INDEX_LOCK).unlink(missing_ok=True)
             for path in self._created:
@@ -152,6 +154,31 @@ class IndexWriter:
         if self._lock is not None:
             os.ftruncate(self._lock, 0)
             os.close(self._lock)
+
+
+def _segments_in_use(folder: Path) -> set[str]:
+    return {entry.name for entry in read_manifest(folder).segments} if is_index(folder) else set()
+
+
+def _locked(folder: Path) -> int:
+    """Open and lock the writer's lock file.
+
+    A writer that leaves nothing behind removes the file: a lock on a file that is no longer there
+    keeps nobody out, so it is taken again.
+    """
+    path = folder / INDEX_LOCK
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(handle, 64, 0).decode(errors="replace").strip() or "another process"
+            os.close(handle)
+            raise IndexLocked(f"{folder} is being written by {holder}; wait until it ends.") from error
+        with suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(handle).st_ino:
+                return handle
+        os.close(handle)
 
 
 def _check_target(folder: Path) -> None:
