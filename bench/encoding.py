@@ -2,7 +2,8 @@
 
     COLRANK_DATA=... python bench/encoding.py [--rounds 3]
 
-All three encode the same passages with the same model on the same threads. The library's loop is
+All three encode the same passages with the same model on the same threads; finding the passages (splitting
+and counting, two or three tokenizations of each text) is outside of all three. The library's loop is
 `MultiVectorEncoder.encode_document` with its defaults; the bare pass is the transformer alone on
 tokenized batches sorted by length, of the same bounds as colrank's. Rounds interleave the three, so that
 the machine's drift hits all alike; ratios are taken within a round.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -421,12 +422,16 @@ class ColRank:
                 f"The query is {type(query).__name__}; give text, an array, or a list of either."
             )
         inputs: list[Any] = [query] if single else list(query)
+        begin = time.perf_counter()
         queries = self.prepare(inputs, snapshot)
+        encoding = (time.perf_counter() - begin) / max(1, len(queries))
         stages: list[tuple[str, Stage]] = []
         if highlight and self._config is not None:
             encoder = self.encoder
             stages.append(("highlight", lambda q, hits: _highlight(snapshot, q, hits, encoder)))
         found = search(snapshot, queries, k=k, by=by, stages=stages)
+        for hits in found:
+            hits.timings = {"encode": encoding, **hits.timings}
         return found[0] if single else found
 
     def prepare(self, inputs: Sequence[QueryInput], snapshot: Snapshot) -> list[Query]:

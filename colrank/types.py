@@ -144,7 +144,8 @@ class Hits(Sequence[Hit]):
 
     Attributes:
         query: the query's text, or "" when vectors were given.
-        timings: seconds by stage.
+        timings: seconds by stage (`encode`, `scan`, `select`, and those that were asked for); what a list
+            of queries shares is shared out evenly.
         warnings: sentences about this query, for example that it was cut.
         verdict: what a judge said of the hits; None when none was asked.
     """
