@@ -293,7 +293,7 @@ def _copy(
     for row in range(segment.entry.documents):
         stored = segment.document(row)
         owned = segment.passages_of(row)
-        passages = [segment.passage(passage_row) for passage_row in owned]
+        passages = segment.passages(owned)
         prefixes = [stored.title.strip()[: passage.prefix] for passage in passages]
         if stored.id in replaced:
             if stored.encoded and encoder is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from colrank.config import By, check_choice, check_k
 from colrank.encoder import EncodedQuery
-from colrank.index import Segment, Snapshot
+from colrank.index import Segment, Snapshot, StoredDocument, StoredPassage
 from colrank.score import QueryVectors, contenders, exact_scores, scan
 from colrank.types import Hit, Hits
 
@@ -88,25 +88,29 @@ def _select(segment: Segment, query: QueryVectors, scores: NDArray[np.float32], 
     bound = query.error_bound()
     if by == "document":
         best = np.maximum.reduceat(scores, segment.first_passages)
-        documents = contenders(best, k, bound)
+        near_best = contenders(best, k, bound)
         # A passage that the bound cannot tell from its document's best one may be the best.
         owner = segment.passage_documents
         near = scores >= best[owner] - 2 * bound
-        rows = np.flatnonzero(near & np.isin(owner, documents) & (scores > -np.inf))
+        rows = np.flatnonzero(near & np.isin(owner, near_best) & (scores > -np.inf))
     else:
         rows = contenders(scores, k, bound)
     exact = exact_scores(query, rows, segment.vectors, segment.offsets)
-    hits: list[Hit] = []
+    best_rows: list[int] = []
+    best_scores: list[float] = []
     seen: set[int] = set()
     for score, row in _ordered(segment, exact, rows):
         document_row = int(segment.passage_documents[row])
         if by == "document" and document_row in seen:
             continue
         seen.add(document_row)
-        hits.append(_hit(segment, row, score))
-        if len(hits) == k:
+        best_rows.append(row)
+        best_scores.append(score)
+        if len(best_rows) == k:
             break
-    return hits
+    passages = segment.passages(best_rows)
+    documents = segment.documents([passage.document for passage in passages])
+    return list(map(_hit, passages, documents, best_scores))
 
 
 def _ordered(
@@ -127,9 +131,7 @@ def _ordered(
         at = end
 
 
-def _hit(segment: Segment, row: int, score: float) -> Hit:
-    passage = segment.passage(row)
-    document = segment.document(passage.document)
+def _hit(passage: StoredPassage, document: StoredDocument, score: float) -> Hit:
     return Hit(
         id=f"{document.id}#{passage.ordinal}",
         document=document.id,

@@ -255,17 +255,26 @@ class Segment:
         total = int(self._frequencies.schema.metadata[b"passages"])
         return TokenFrequencies(dict(zip(ids, counts, strict=True)), total)
 
+    def documents(self, rows: Sequence[int]) -> list[StoredDocument]:
+        """The documents of some rows, in that order."""
+        found = self._documents.take(pa.array(rows, pa.int64())).to_pylist()
+        return [
+            StoredDocument(row=row, **{**values, "metadata": json.loads(values["metadata"])})
+            for row, values in zip(rows, found, strict=True)
+        ]
+
+    def passages(self, rows: Sequence[int]) -> list[StoredPassage]:
+        """The passages of some rows, in that order."""
+        found = self._passages.take(pa.array(rows, pa.int64())).to_pylist()
+        return [StoredPassage(row=row, **values) for row, values in zip(rows, found, strict=True)]
+
     def document(self, row: int) -> StoredDocument:
         """The document of a row."""
-        values = {name: self._documents.column(name)[row].as_py() for name in _DOCUMENTS.names}
-        values["metadata"] = json.loads(values["metadata"])
-        return StoredDocument(row=row, **values)
+        return self.documents([row])[0]
 
     def passage(self, row: int) -> StoredPassage:
         """The passage of a row."""
-        return StoredPassage(
-            row=row, **{name: self._passages.column(name)[row].as_py() for name in _PASSAGES.names}
-        )
+        return self.passages([row])[0]
 
     def document_id(self, row: int) -> str:
         """Id of the document of a row."""
