@@ -479,7 +479,7 @@ class ColRank:
             "tokens": entry.tokens,
             "dim": manifest.dim,
             "bits": 16,
-            "dtype": manifest.dtype,
+            "model_dtype": manifest.dtype,
             "bytes": {**sizes, "total": total},
             "bytes_per_token": round(total / entry.tokens, 2) if entry.tokens else 0.0,
             "vector_bytes_per_token": round(sizes["vectors"] / entry.tokens, 2) if entry.tokens else 0.0,

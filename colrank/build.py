@@ -92,6 +92,7 @@ class Spool:
             CorpusError: an id came twice and `strict` was asked for.
         """
         lengths: dict[str, int] = {}
+        sources: dict[str, str] = {}
         with pa.OSFile(str(self._path), "wb") as file, pa.ipc.new_file(file, self._SCHEMA) as writer:
             rows: list[dict[str, Any]] = []
             held = 0
@@ -102,8 +103,13 @@ class Spool:
                             f"The id {document.id!r} occurs twice (again in {document.source or 'memory'}); "
                             "make ids unique, or leave --strict out to keep the later document."
                         )
-                    problems.add(DUPLICATES, document.id)
+                    before = sources[document.id]
+                    places = (
+                        f" (in {before}, again in {document.source})" if before or document.source else ""
+                    )
+                    problems.add(DUPLICATES, f"{document.id}{places}")
                 self.rows[document.id] = self.read
+                sources[document.id] = document.source
                 lengths[document.id] = len(document.text) + len(document.title)
                 self.read += 1
                 rows.append(

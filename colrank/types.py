@@ -82,7 +82,10 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._counts)
 
-    def sentences(self, shown: int = 3) -> list[str]:
+    def __repr__(self) -> str:
+        return f"Problems({self._counts})"
+
+    def sentences(self, shown: int = 10) -> list[str]:
         """One sentence a kind: how many, and the first names."""
         out = []
         for kind, count in self._counts.items():

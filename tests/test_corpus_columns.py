@@ -141,7 +141,7 @@ def test_without_the_fields_the_columns_are_named(tmp_path, kind):
     path = write(tmp_path, pa.table({"id": [1], "body": ["x"]}), kind)
     problems = Problems()
     assert read(path, problems) == []
-    assert problems.names("files without a text or title field skipped") == [
+    assert problems.names("files without a text or title field skipped (name yours with --text-field)") == [
         f"{path.name} (columns: id, body)"
     ]
     with pytest.raises(CorpusError, match="has neither a text nor a title field"):

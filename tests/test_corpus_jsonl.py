@@ -102,7 +102,7 @@ def test_record_that_is_not_utf8_is_skipped_by_line(tmp_path):
 def test_utf16_file_is_not_utf8(tmp_path):
     problems = Problems()
     assert read(tmp_path / "c.jsonl", '{"id": "a", "text": "x"}'.encode("utf-16"), problems) == []
-    assert problems.names("files that are not UTF-8 skipped") == ["c.jsonl"]
+    assert problems.names("files that are not UTF-8 skipped (save them as UTF-8)") == ["c.jsonl"]
 
 
 def test_halves_of_surrogate_pairs_are_replaced(tmp_path):

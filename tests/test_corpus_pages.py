@@ -10,7 +10,7 @@ from colrank.corpus import find_files, read_file
 from colrank.errors import CorpusError, MissingExtra
 from colrank.types import Document, Problems
 
-NOT_UTF8 = "files that are not UTF-8 skipped"
+NOT_UTF8 = "files that are not UTF-8 skipped (save them as UTF-8)"
 
 
 def read(path: Path, content: str | bytes, problems: Problems | None = None, strict: bool = False):

@@ -13,7 +13,7 @@ from colrank.corpus import find_files, read_file
 from colrank.errors import CorpusError
 from colrank.types import Document, Problems
 
-NO_FIELDS = "files without a text or title field skipped"
+NO_FIELDS = "files without a text or title field skipped (name yours with --text-field)"
 BROKEN_QUOTE = "rows with a broken quote skipped"
 WRONG_CELLS = "rows with the wrong number of cells"
 NOT_UTF8_RECORD = "records that are not UTF-8 skipped"
@@ -165,7 +165,7 @@ def test_row_that_is_not_utf8_is_skipped_by_line(tmp_path, name, separator):
 def test_header_that_is_not_utf8_tells_that_the_file_is_not(tmp_path):
     problems = Problems()
     assert read(tmp_path / "c.csv", "id;título;text\n1;a;b\n".encode("latin-1"), problems) == []
-    assert problems.names("files that are not UTF-8 skipped") == ["c.csv"]
+    assert problems.names("files that are not UTF-8 skipped (save them as UTF-8)") == ["c.csv"]
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from colrank.cli.options import index_option, json_option, model_options
+from colrank.cli.options import PATH, index_option, json_option, model_options
 from colrank.errors import InputError
 
 
 @click.command("explain", short_help="Show token by token why a passage matched.")
 @click.argument("query")
 @click.argument("id")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page with the heat on the words.")
+@click.option("--html", type=PATH, help="Write a page with the heat on the words.")
 @index_option
 @model_options
 @json_option
@@ -46,7 +46,16 @@ def command(
             raise InputError(f"Cannot write {html}: {error.strerror}.") from error
     if as_json:
         for match in explanation.tokens:
-            echo_json({"id": explanation.id, **dataclasses.asdict(match)})
+            echo_json(
+                {
+                    "query": explanation.query,
+                    "id": explanation.id,
+                    "document": explanation.document,
+                    "score": explanation.score,
+                    **dataclasses.asdict(match),
+                    "contribution": match.contribution,
+                }
+            )
     else:
         print_explanation(explanation)
         if html is not None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from colrank.cli.options import field_options, index_option, model_options
+from colrank.cli.options import PATH, field_options, index_option, model_options
 from colrank.config import EMBEDDED_MODEL, FieldNames, TokenWeights
 
 
 @click.command("index", short_help="Index folders and files of text.")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
+@click.argument("paths", nargs=-1, type=PATH, metavar="PATH...")
 @index_option
 @click.option(
     "--overwrite", is_flag=True, help="Replace the index that is there, once the new one is complete."
@@ -86,6 +86,10 @@ def command(
     fields = FieldNames(
         id_field or default.id_field, title_field or default.title_field, text_field or default.text_field
     )
-    with Bars() as bars:
-        report = built.add_files(paths, fields=fields, strict=strict, progress=bars)
+    try:
+        with Bars() as bars:
+            report = built.add_files(paths, fields=fields, strict=strict, progress=bars)
+    except KeyboardInterrupt:
+        click.echo("What was being built is removed; an index that was there before stands.", err=True)
+        raise
     print_build(index, report, built.stats(), built.encoder.notes)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from colrank import __version__
+from colrank.cli.options import PATH
 from colrank.config import load_toml
 from colrank.errors import ColRankError, InputError
 
@@ -44,7 +45,7 @@ class _Lazy(click.Group):
 @click.version_option(__version__, prog_name="colrank")
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="TOML file with a table of options for each command, such as [search] with k = 5.",
 )
 @click.pass_context
@@ -55,7 +56,7 @@ def main(ctx: click.Context, config: Path | None) -> None:
     colrank index corpus/
     colrank search "how long does the guarantee last?" -k 5
 
-    Exit codes: 0 done, 2 bad input.
+    Exit codes: 0 done, 2 bad input, 130 stopped.
     """
     if config is not None:
         ctx.default_map = _defaults(ctx, config)
@@ -80,9 +81,10 @@ def _defaults(ctx: click.Context, path: Path) -> dict[str, Any]:
         }
         defaults[name] = {}
         for key, value in table.items():
-            if key not in options:
+            option = options.get(key.replace("-", "_"))
+            if option is None:
                 raise InputError(f"{path}: {name} has no option {key!r}; see colrank {name} --help.")
-            defaults[name][options[key].name] = _checked(f"{path}: {key} of {name}", options[key], value)
+            defaults[name][option.name] = _checked(f"{path}: {key} of {name}", option, value)
     return defaults
 
 
@@ -125,7 +127,7 @@ def run() -> None:
         click.echo(f"Error: {error}", err=True)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Stopped; what was committed before stands, what was being built is removed.", err=True)
+        click.echo("Stopped.", err=True)
         code = 130
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""

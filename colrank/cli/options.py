@@ -10,10 +10,25 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class _PathType(click.Path):
+    """A path that is not empty: an unset shell variable must not mean the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _PathType()
+
 index_option = click.option(
     "--index",
     "index",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("colrank.index"),
     envvar="COLRANK_INDEX",
     show_default=True,

@@ -15,9 +15,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from colrank.language import UNKNOWN
 from colrank.types import BuildReport, Explanation, Hit, Hits, Span
 
 _SHOWN_CHARACTERS = 420
+_ROOMY = 104
 
 
 def human_bytes(size: float) -> str:
@@ -148,7 +150,10 @@ def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], note
 def _languages(stats: Mapping[str, Any]) -> str:
     total = sum(stats["language_tokens"].values()) or 1
     shares = sorted(stats["language_tokens"].items(), key=lambda item: (-item[1], item[0]))
-    named = [f"{language} {100 * tokens / total:.0f}%" for language, tokens in shares[:3]]
+    named = [
+        f"{'unknown' if language == UNKNOWN else language} {100 * tokens / total:.0f}%"
+        for language, tokens in shares[:3]
+    ]
     return ", ".join(named) + (f" and {len(shares) - 3} more" if len(shares) > 3 else "")
 
 
@@ -196,7 +201,9 @@ def print_explanation(explanation: Explanation) -> None:
         table.add_column(name, no_wrap=True, min_width=12)
     for name in ("similarity", "weight", "adds"):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(8, len(name)))
-    table.add_column("in the text", no_wrap=True, overflow="ellipsis")
+    roomy = console.width >= _ROOMY
+    if roomy:
+        table.add_column("in the text", no_wrap=True, overflow="ellipsis")
     for match in explanation.tokens:
         where = "" if match.start < 0 else f"{'title ' if match.in_title else ''}{match.start}-{match.end}"
         source = explanation.title if match.in_title else explanation.text
@@ -208,6 +215,6 @@ def print_explanation(explanation: Explanation) -> None:
             f"{match.similarity:.4f}",
             f"{match.weight:.3f}",
             f"{match.contribution:.4f}",
-            Text(near, style="dim"),
+            *([Text(near, style="dim")] if roomy else []),
         )
     console.print(table)

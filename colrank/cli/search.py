@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from colrank.cli.options import index_option, json_option, model_options
+from colrank.cli.options import PATH, index_option, json_option, model_options
 from colrank.config import By, check_k
 from colrank.errors import InputError
 
@@ -18,7 +18,7 @@ from colrank.errors import InputError
 @click.option(
     "--queries",
     "file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="File of queries: one a line, .tsv (id, query) or .jsonl (_id, text); - is standard input.",
 )
 @click.option("-k", "--k", "k", type=int, default=10, show_default=True, help="How many hits.")
@@ -79,6 +79,8 @@ def read_queries(path: Path) -> list[tuple[str | None, str]]:
     Raises:
         InputError: the file cannot be read, holds no query, or a line is not what it should be.
     """
+    if path.suffix.lower() not in ("", ".txt", ".tsv", ".jsonl", ".json") and str(path) != "-":
+        raise InputError(f"Queries are read from .txt, .tsv and .jsonl files, not from {path}.")
     try:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         text = content.decode("utf-8-sig")

@@ -47,11 +47,13 @@ UNREADABLE_FOLDER = Fault(
     "folders that cannot be read skipped", "{name} cannot be listed; check its permissions."
 )
 BINARY = Fault("binary files skipped", "{name} is binary; leave it out, or convert it to text.")
-NOT_UTF8 = Fault("files that are not UTF-8 skipped", "{name} is not UTF-8; convert it to UTF-8.")
+NOT_UTF8 = Fault(
+    "files that are not UTF-8 skipped (save them as UTF-8)", "{name} is not UTF-8; convert it to UTF-8."
+)
 CUT_SHORT = Fault("files cut short", "{name} ends in the middle or is corrupt; fetch or write it again.")
 DAMAGED = Fault("damaged files skipped", "{name} is damaged; fetch or write it again.")
 NO_FIELDS = Fault(
-    "files without a text or title field skipped",
+    "files without a text or title field skipped (name yours with --text-field)",
     "{name} has neither a text nor a title field; name yours with text_field or title_field.",
 )
 
