@@ -39,7 +39,7 @@ from colrank.explain import explain, highlight
 from colrank.index import IndexWriter, Manifest, Snapshot, is_index, open_snapshot
 from colrank.score import QueryVectors
 from colrank.search import Query, Stage, search
-from colrank.types import BuildReport, Document, Explanation, Hit, Hits, Problems
+from colrank.types import BuildReport, Document, Explanation, Hit, Hits, Problems, is_utf8
 
 QueryInput: TypeAlias = str | NDArray[Any]
 """A query: its text, or its token vectors `[tokens, dim]`."""
@@ -554,7 +554,4 @@ def _content_id(record: Mapping[str, Any]) -> str:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is a string that UTF-8 can hold."""
-    return isinstance(value, str) and (
-        value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
-    )
+    return isinstance(value, str) and is_utf8(value)

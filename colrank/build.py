@@ -300,7 +300,7 @@ def _copy(
         stored = segment.document(row)
         owned = segment.passages_of(row)
         passages = segment.passages(owned)
-        prefixes = [stored.title.strip()[: passage.prefix] for passage in passages]
+        prefixes = [stored.prefix_of(passage) for passage in passages]
         if stored.id in replaced:
             if stored.encoded and encoder is not None:
                 loaded = encoder if isinstance(encoder, Encoder) else encoder()

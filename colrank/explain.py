@@ -94,7 +94,7 @@ def _match(snapshot: Snapshot, query: Query, row: int, encoder: Encoder | None) 
         passage,
         document,
         _places(
-            document.title.strip()[: passage.prefix],
+            document.prefix_of(passage),
             passage.text,
             len(vectors),
             encoder if document.encoded else None,

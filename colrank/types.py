@@ -49,6 +49,11 @@ class Span(NamedTuple):
     end: int
 
 
+def is_utf8(text: str) -> bool:
+    """Whether UTF-8 can hold a string: it has no half of a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 class Problems:
     """Counts what went wrong while reading or encoding, by kind, and keeps the first names of each.
 

@@ -22,7 +22,7 @@ from colrank.encoder.checkpoint import (
 )
 from colrank.encoder.projection import fixed_projection, fixed_projection_hash
 from colrank.errors import InputError, ModelError, ProjectionMisfit
-from colrank.types import Span, Vectors
+from colrank.types import Span, Vectors, is_utf8
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
@@ -245,7 +245,7 @@ class Encoder:
     def _check_query(self, query: str) -> int:
         if not query.strip():
             raise InputError("The query is empty; give at least one word.")
-        if not query.isascii() and any("\ud800" <= character <= "\udfff" for character in query):
+        if not is_utf8(query):
             raise InputError(f"The query {query!a} holds bytes that are not UTF-8; give it in UTF-8.")
         with self._lock:
             ids = self._tokenizer(query, add_special_tokens=False, truncation=False, verbose=False)[

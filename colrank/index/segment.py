@@ -70,6 +70,10 @@ class StoredDocument:
     encoded: bool
     first_passage: int
 
+    def prefix_of(self, passage: StoredPassage) -> str:
+        """The part of the title that was encoded before a passage of this document."""
+        return self.title.strip()[: passage.prefix]
+
 
 @dataclass(frozen=True, slots=True)
 class StoredPassage:
