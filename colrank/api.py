@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
@@ -27,7 +27,11 @@ from colrank.config import (
     By,
     EncoderConfig,
     FieldNames,
+    Kind,
     PassageConfig,
+    Scan,
+    SearchConfig,
+    StorageConfig,
     TokenWeights,
     check_choice,
     check_k,
@@ -37,8 +41,9 @@ from colrank.encoder import Encoder, load_encoder
 from colrank.errors import IndexExists, InputError, ModelMismatch, ProjectionMisfit
 from colrank.explain import explain, highlight
 from colrank.index import IndexWriter, Manifest, Snapshot, is_index, open_snapshot
+from colrank.prefilter import plan
 from colrank.score import QueryVectors
-from colrank.search import Query, Stage, search
+from colrank.search import Query, Stage, scans, search
 from colrank.types import BuildReport, Document, Explanation, Hit, Hits, Problems, is_utf8
 
 QueryInput: TypeAlias = str | NDArray[Any]
@@ -81,6 +86,10 @@ class ColRank:
         passage_tokens: int | None = None,
         overlap: int = 0,
         token_weights: TokenWeights = "auto",
+        bits: int | None = None,
+        kind: Kind = "linear",
+        pool: int = 1,
+        seed: int = 0,
         overwrite: bool = False,
     ) -> ColRank:
         """Begin a new index. Nothing is written before the first documents are added.
@@ -95,6 +104,11 @@ class ColRank:
             passage_tokens: longest passage in the model's tokens, markers included; None: the model's own.
             overlap: tokens that a passage repeats of the one before it.
             token_weights: "auto", "none" or "idf".
+            bits: 1, 2, 4 or 8 a dimension for residual codes, 16 or 32 for whole vectors; None keeps
+                float16 below 50,000 tokens, and codes of 2 bits from there on.
+            kind: of residual codes: "linear" (rotated, evenly spaced) or "quantile" (as in ColBERTv2).
+            pool: about so many similar tokens of a passage become one vector; 1 keeps all.
+            seed: of the sample, the rotation and k-means.
             overwrite: replace an index that is there, once the new one is complete.
 
         Raises:
@@ -107,6 +121,7 @@ class ColRank:
         check_choice("token_weights", token_weights, ("auto", "none", "idf"))
         check_choice("projection", projection, ("auto", "none", "fixed"))
         PassageConfig(passage_tokens, overlap)
+        StorageConfig(bits, kind, pool, seed)
         if model is None and (passage_tokens or overlap or token_weights != "auto" or projection != "auto"):
             raise InputError(
                 "An index of given vectors (model None) has no use for passage_tokens, overlap, "
@@ -119,6 +134,10 @@ class ColRank:
             overlap=overlap,
             token_weights=token_weights,
             dtype=dtype,
+            bits=bits,
+            kind=kind,
+            pool=pool,
+            seed=seed,
         )
         config = None
         if model is not None:
@@ -379,7 +398,16 @@ class ColRank:
 
     @overload
     def search(  # type: ignore[overload-overlap]
-        self, query: QueryInput, k: int = 10, *, by: By = "passage", highlight: bool = False
+        self,
+        query: QueryInput,
+        k: int = 10,
+        *,
+        by: By = "passage",
+        highlight: bool = False,
+        scan: Scan = "auto",
+        nprobe: int | None = None,
+        shortlist: int | None = None,
+        prune: float | None = None,
     ) -> Hits: ...
     @overload
     def search(
@@ -389,6 +417,10 @@ class ColRank:
         *,
         by: By = "passage",
         highlight: bool = False,
+        scan: Scan = "auto",
+        nprobe: int | None = None,
+        shortlist: int | None = None,
+        prune: float | None = None,
     ) -> list[Hits]: ...
     def search(
         self,
@@ -397,14 +429,22 @@ class ColRank:
         *,
         by: By = "passage",
         highlight: bool = False,
+        scan: Scan = "auto",
+        nprobe: int | None = None,
+        shortlist: int | None = None,
+        prune: float | None = None,
     ) -> Hits | list[Hits]:
-        """Find the k best passages (or documents) of a query, by a full scan.
+        """Find the k best passages (or documents) of a query.
 
         Args:
             query: text, or token vectors `[tokens, dim]`, or a list of either.
             k: most hits; as many come back as there are passages (documents) with tokens.
             by: what is counted: passages, or documents (the best passage stands for each).
             highlight: mark the words that matched best, for text queries.
+            scan: "always" scores every passage, "never" those that the prefilter finds, "auto" does what
+                is faster for an index of this size.
+            nprobe, shortlist, prune: settings of the prefilter (`colrank.config.SearchConfig`); None takes
+                what `tune` stored, else the default for k.
 
         Returns:
             `Hits` for one query, a list of `Hits` for a list.
@@ -414,6 +454,7 @@ class ColRank:
             ModelMismatch: the query would be encoded otherwise than the passages.
         """
         k = check_k(k)
+        config = SearchConfig(scan, nprobe, shortlist, prune)
         snapshot = self.snapshot
         # An array or tensor of two dimensions is one query; of three, a list of them.
         single = isinstance(query, str) or getattr(query, "ndim", 3) < 3
@@ -429,7 +470,7 @@ class ColRank:
         if highlight and self._config is not None:
             encoder = self.encoder
             stages.append(("highlight", lambda q, hits: _highlight(snapshot, q, hits, encoder)))
-        found = search(snapshot, queries, k=k, by=by, stages=stages)
+        found = search(snapshot, queries, k=k, by=by, config=config, stages=stages)
         for hits in found:
             hits.timings = {"encode": encoding, **hits.timings}
         return found[0] if single else found
@@ -465,10 +506,13 @@ class ColRank:
         """Counts, bytes by part, model, token weights and kernels of this snapshot, as plain values."""
         snapshot = self.snapshot
         entry, manifest = snapshot.segment.entry, snapshot.manifest
-        sizes = {"vectors": 0, "text": 0, "other": 0}
+        codec = manifest.codec
+        sizes = {"vectors": 0, "centroids": 0, "postings": 0, "text": 0, "other": 0}
         for name, (size, _) in entry.files.items():
-            part = "vectors" if name in entry.shards else "text" if name == "passages.arrow" else "other"
+            part = "postings" if name.startswith("posting") else "other"
+            part = "vectors" if name in entry.shards else "text" if name == "passages.arrow" else part
             sizes[part] += size
+        sizes["centroids"] = sum(size for size, _ in codec.files.values()) if codec else 0
         sizes["other"] += len(manifest.to_json().encode())
         total = sum(sizes.values())
         return {
@@ -477,8 +521,24 @@ class ColRank:
             "documents": entry.documents,
             "passages": entry.passages,
             "tokens": entry.tokens,
+            "unpooled_tokens": entry.unpooled_tokens,
             "dim": manifest.dim,
-            "bits": 16,
+            "bits": manifest.stored_bits,
+            "pool": manifest.pool,
+            "codec": None
+            if codec is None
+            else {
+                "kind": codec.kind,
+                "centroids": codec.centroids,
+                **asdict(codec.training),
+                "segment_squared_error": entry.squared_error,
+            },
+            "search": {
+                "scan": scans(snapshot, SearchConfig()),
+                "centroid_index": None if codec is None else snapshot.codec.centroid_index.kind,
+                **asdict(plan(snapshot, SearchConfig(), 10)),
+                "stored": {name: v for name, v in asdict(manifest.knobs).items() if v is not None},
+            },
             "model_dtype": manifest.dtype,
             "bytes": {**sizes, "total": total},
             "bytes_per_token": round(total / entry.tokens, 2) if entry.tokens else 0.0,

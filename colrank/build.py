@@ -1,8 +1,10 @@
 """From documents to a committed segment: spool, split, encode, write, commit.
 
 Documents are first spooled to the disk, so that the later of two with the same id can replace the
-earlier one before anything is encoded, totals are known, and any iterator will do. Memory follows the
-window of passages, the list of ids and the longest document, not the whole text.
+earlier one before anything is encoded, totals are known, and any iterator will do. Token vectors are
+encoded once and spooled in float16 until the codec is trained. Memory follows the window of passages, the
+list of ids, the longest document and the training sample (512 sqrt(tokens) vectors, at most 2^22; half in
+float16, then once more in float32 while k-means runs), not the whole text.
 """
 
 from __future__ import annotations
@@ -18,11 +20,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from colrank.centroids import faiss_is_there, require_faiss
+from colrank.codec import StreamSample, train_codec, whole_vectors
+from colrank.config import DEFAULT_BITS, RETRAIN_GROWTH, SMALL_TOKENS
 from colrank.encoder import Encoder, TokenFrequencies
 from colrank.errors import CorpusError, InputError
-from colrank.index import IndexWriter, Manifest, SegmentWriter, Snapshot
+from colrank.index import CodecEntry, IndexWriter, Manifest, SegmentWriter, Snapshot
 from colrank.language import UNKNOWN, detect_language
 from colrank.passages import Splitter, encoder_input
+from colrank.pooling import pool_tokens
 from colrank.types import BuildReport, Document, Passage, Problems, Vectors
 
 DUPLICATES = "duplicate ids, the later document replaces the earlier"
@@ -39,7 +45,7 @@ class Progress(Protocol):
     """What a build tells of its progress; every method may be called with nothing to show it."""
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        """A stage begins: `reading` or `encoding`, of so many units."""
+        """A stage begins: `reading`, `encoding`, `training` or `coding`, of so many units."""
 
     def advance(self, amount: int, tokens: int = 0) -> None:
         """So many units, and so many tokens, are done."""
@@ -156,7 +162,9 @@ class _Window:
         frequencies: TokenFrequencies,
         problems: Problems,
         progress: Progress,
+        pool: int,
     ) -> None:
+        self._pool = pool
         self._encoder = encoder
         self._writer = writer
         self._frequencies = frequencies
@@ -188,7 +196,7 @@ class _Window:
 
         encoded = iter(self._encoder.encode_passages(self._inputs, self._lengths, done))
         for document, language, passages in self._documents:
-            vectors = []
+            vectors, labels = [], []
             for passage in passages:
                 block, ids = next(encoded)
                 self._frequencies.add(ids.tolist())
@@ -196,8 +204,17 @@ class _Window:
                     self._problems.add(NO_TOKENS, f"{document.id}#{passage.ordinal}")
                 elif not self._encoder.knows_any(ids):
                     self._problems.add(UNKNOWN_TOKENS, f"{document.id}#{passage.ordinal}")
-                vectors.append(block)
-            self._writer.add(document, language, passages, vectors, encoded=True)
+                pooled, groups = pool_tokens(block, self._pool, self._encoder.is_marker(ids))
+                vectors.append(pooled)
+                labels.append(groups)
+            self._writer.add(
+                document,
+                language,
+                passages,
+                vectors,
+                encoded=True,
+                labels=labels if self._pool > 1 else None,
+            )
         self._documents, self._inputs, self._lengths = [], [], []
 
 
@@ -237,20 +254,22 @@ def build_from_documents(
     splitter = Splitter(
         encoder.token_spans, encoder.text_budget(settings.passage_tokens), overlap=settings.overlap
     )
-    with writer.segment_writer(settings.generation + 1, settings.dim) as segment:
+    plan = _Storage(writer, settings, base, longest=settings.passage_tokens)
+    with plan.segment as segment:
         frequencies = _copy(base, spool.rows, segment, encoder) if base else TokenFrequencies()
         kept = segment.documents
         progress.start("encoding", spool.characters, "characters")
-        window = _Window(encoder, segment, frequencies, problems, progress)
+        window = _Window(encoder, segment, frequencies, problems, progress, settings.pool)
         for document in spool.documents():
             language = detect_language(f"{document.title} {document.text}")
             passages = splitter.split(document, language, problems)
             window.add(document, language, passages)
+            plan.check()
         window.flush()
         if strict and problems:
             raise CorpusError("; ".join(problems.sentences()) + " (--strict).")
         replaced = base.segment.entry.documents - kept if base else 0
-        return _commit(writer, segment, frequencies, settings, problems, begin, replaced)
+        return plan.commit(frequencies, problems, progress, begin, replaced)
 
 
 def build_from_vectors(
@@ -269,7 +288,8 @@ def build_from_vectors(
             replaced, whose token frequencies are then taken back.
     """
     begin = time.perf_counter()
-    with writer.segment_writer(settings.generation + 1, settings.dim) as segment:
+    plan = _Storage(writer, settings, base, longest=1 << 31)
+    with plan.segment as segment:
         rows: dict[str, int] = {}
         for row, document in enumerate(given.documents):
             if document.id in rows:
@@ -283,8 +303,10 @@ def build_from_vectors(
             if rows[document.id] == row:
                 body = document.text or document.title
                 language = detect_language(body) if body else UNKNOWN
-                segment.add(document, language, [Passage(0, body, 0, len(body))], [vectors], encoded=False)
-        return _commit(writer, segment, frequencies, settings, problems, begin, replaced)
+                passages = [Passage(0, body, 0, len(body))]
+                pooled, _ = pool_tokens(vectors, settings.pool)
+                segment.add(document, language, passages, [pooled], encoded=False, unpooled=len(vectors))
+        return plan.commit(frequencies, problems, Silent(), begin, replaced)
 
 
 def _copy(
@@ -311,41 +333,103 @@ def _copy(
                     frequencies.remove(ids.tolist())
             continue
         document = Document(stored.id, "", stored.title, stored.metadata, stored.source)
-        target.add(
+        target.add_stored(
             document,
             stored.language,
             [
                 Passage(p.ordinal, p.text, p.start, p.end, prefix)
                 for p, prefix in zip(passages, prefixes, strict=True)
             ],
-            [segment.passage_vectors(passage_row) for passage_row in owned],
+            segment,
+            owned,
             encoded=stored.encoded,
         )
     return frequencies
 
 
-def _commit(
-    writer: IndexWriter,
-    segment: SegmentWriter,
-    frequencies: TokenFrequencies,
-    settings: Manifest,
-    problems: Problems,
-    begin: float,
-    replaced: int,
-) -> BuildReport:
-    entry = segment.finish(frequencies)
-    writer.commit(settings.following((entry,)))
-    size = sum(file_size for file_size, _ in entry.files.values())
-    size += len(settings.following((entry,)).to_json().encode())
-    return BuildReport(
-        documents=entry.documents,
-        passages=entry.passages,
-        tokens=entry.tokens,
-        bytes=size,
-        seconds=time.perf_counter() - begin,
-        problems=problems,
-        replaced=replaced,
-    )
+class _Storage:
+    """Decides how the tokens of a new generation are stored, and commits it.
+
+    An index without `bits` keeps whole vectors below `SMALL_TOKENS` and is coded from there on, from the
+    float16 spool, without encoding twice. A codec serves until the index has `RETRAIN_GROWTH` times the
+    tokens that it was trained on; then a new one is trained from the spool and from what the old one
+    decodes to.
+    """
+
+    def __init__(self, writer: IndexWriter, settings: Manifest, base: Snapshot | None, longest: int) -> None:
+        self._writer = writer
+        self._settings = settings
+        self._base = base
+        if _bits(settings, 0) < 16:
+            require_faiss()  # said before anything is encoded
+        self._sample = StreamSample(settings.dim, settings.seed)
+        self.segment = writer.segment_writer(
+            settings.generation + 1,
+            whole_vectors(settings.dim, 32 if settings.bits == 32 else 16),
+            longest if settings.pool > 1 else 0,
+            self._sample,
+        )
+
+    def check(self) -> None:
+        """Raise MissingExtra as soon as it is clear that the tokens must be coded and cannot be."""
+        if _bits(self._settings, self.segment.tokens) < 16:
+            require_faiss()
+
+    def commit(
+        self,
+        frequencies: TokenFrequencies,
+        problems: Problems,
+        progress: Progress,
+        begin: float,
+        replaced: int,
+    ) -> BuildReport:
+        """Code the tokens where they are to be coded, and make the segment the next generation."""
+        codec = self._code(progress)
+        entry = self.segment.finish(frequencies)
+        manifest = self._settings.following((entry,), codec)
+        self._writer.commit(manifest)
+        files = [*entry.files.values(), *(codec.files.values() if codec else ())]
+        return BuildReport(
+            documents=entry.documents,
+            passages=entry.passages,
+            tokens=entry.tokens,
+            bytes=sum(size for size, _ in files) + len(manifest.to_json().encode()),
+            seconds=time.perf_counter() - begin,
+            problems=problems,
+            replaced=replaced,
+        )
+
+    def _code(self, progress: Progress) -> CodecEntry | None:
+        settings, segment = self._settings, self.segment
+        bits = _bits(settings, segment.tokens)
+        held = settings.codec if self._base else None
+        if not segment.tokens and held is None:
+            return None
+        if held is not None and self._base is not None:
+            if segment.tokens < RETRAIN_GROWTH * held.training.tokens:
+                progress.start("coding", segment.tokens, "tokens")
+                segment.code(self._base.codec, progress.advance)
+                return held
+        elif bits >= 16 and (segment.tokens < SMALL_TOKENS or not faiss_is_there()):
+            return None
+        if held is not None:
+            segment.sample_stored()
+        progress.start("training", 1, "codecs")
+        codec, training = train_codec(self._sample, bits=bits, kind=settings.kind, seed=settings.seed)
+        progress.advance(1)
+        entry = self._writer.write_codec(settings.generation + 1, codec, training)
+        progress.start("coding", segment.tokens, "tokens")
+        segment.code(codec, progress.advance)
+        return entry
+
+
+def _bits(settings: Manifest, tokens: int) -> int:
+    """Bits that so many tokens are stored in; the codec that there is decides before all else."""
+    if settings.codec is not None:
+        return settings.codec.bits
+    if settings.bits is not None:
+        return settings.bits
+    return DEFAULT_BITS if tokens >= SMALL_TOKENS else 16
 
 
 def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float32]:

@@ -17,6 +17,19 @@ EMBEDDED_MODEL = "embedded"
 INDEX_LOCK = "colrank.lock"
 """The writer's lock inside an index; a folder that holds it is an index and never part of a corpus."""
 
+SMALL_TOKENS = 50_000
+"""Below so many tokens an index keeps whole vectors unless `bits` was asked for."""
+
+RETRAIN_GROWTH = 4
+"""A codec is trained again when the index has so many times the tokens that it was trained on."""
+
+DEFAULT_BITS = 2
+"""Bits a dimension of a coded index."""
+
+BITS = (1, 2, 4, 8, 16, 32)
+
+Kind = Literal["linear", "quantile"]
+Scan = Literal["auto", "always", "never"]
 TokenWeights = Literal["auto", "none", "idf"]
 By = Literal["passage", "document"]
 
@@ -60,6 +73,50 @@ class PassageConfig:
             raise InputError(
                 f"overlap ({self.overlap}) must be at most half of passage_tokens ({self.passage_tokens})."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class StorageConfig:
+    """How token vectors are stored. `bits` None: whole while the index is small, then `DEFAULT_BITS`."""
+
+    bits: int | None = None
+    kind: str = "linear"
+    pool: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.bits is not None and (isinstance(self.bits, bool) or self.bits not in BITS):
+            raise InputError(f"bits is {self.bits!r}; choose one of {', '.join(map(str, BITS))}.")
+        check_choice("kind", self.kind, ("linear", "quantile"))
+        if isinstance(self.pool, bool) or not isinstance(self.pool, int) or not 1 <= self.pool <= 16:
+            raise InputError(f"pool is {self.pool!r}; it is how many tokens become one, from 1 to 16.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**31:
+            raise InputError(f"seed is {self.seed!r}; give a whole number from 0 to 2147483647.")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """How candidates are found. What is None follows from the index, its size and k.
+
+    Attributes:
+        scan: `always` scores every passage, `never` goes through the prefilter, `auto` does what is faster.
+        nprobe: centroids that are looked up for each query token.
+        shortlist: passages that are scored from their codes.
+        prune: centroids less similar than this to every query token are left out of the centroid scores.
+    """
+
+    scan: str = "auto"
+    nprobe: int | None = None
+    shortlist: int | None = None
+    prune: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("scan", self.scan, ("auto", "always", "never"))
+        for name, value in (("nprobe", self.nprobe), ("shortlist", self.shortlist)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise InputError(f"{name} is {value!r}; give a whole number of at least 1.")
+        if self.prune is not None and not -1 <= self.prune <= 1:
+            raise InputError(f"prune is {self.prune!r}; it is a similarity, from -1 (prunes nothing) to 1.")
 
 
 def check_k(k: SupportsIndex) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from colrank.encoder import Encoder
 from colrank.errors import InputError
-from colrank.index import Snapshot, StoredDocument, StoredPassage
+from colrank.index import Segment, Snapshot, StoredDocument, StoredPassage
 from colrank.passages import encoder_input
 from colrank.score import exact_scores
 from colrank.search import Query
@@ -23,8 +23,11 @@ _HIGHLIGHT_SIMILARITY = 0.6
 
 class _Place(NamedTuple):
     token: str
-    span: Span
+    spans: tuple[Span, ...]
     in_title: bool
+
+
+_NOWHERE = _Place("", (), False)
 
 
 def resolve_passage(snapshot: Snapshot, name: str) -> tuple[int, bool]:
@@ -93,13 +96,8 @@ def _match(snapshot: Snapshot, query: Query, row: int, encoder: Encoder | None) 
     return _Matched(
         passage,
         document,
-        _places(
-            document.prefix_of(passage),
-            passage.text,
-            len(vectors),
-            encoder if document.encoded else None,
-        ),
-        query.vectors.vectors.astype(np.float64) @ vectors.T,
+        _places(segment, document, passage, len(vectors), encoder),
+        query.vectors.turned(segment.vectors.codec) @ vectors.T,
     )
 
 
@@ -136,8 +134,7 @@ def explain(snapshot: Snapshot, query: Query, named: str | Hit, encoder: Encoder
                 weight=float(query.vectors.weights[at]),
                 match=matched.places[column].token,
                 similarity=float(matched.similarity[at, column]),
-                start=matched.places[column].span.start,
-                end=matched.places[column].span.end,
+                spans=matched.places[column].spans,
                 in_title=matched.places[column].in_title,
             )
             for at, (token, column) in enumerate(zip(tokens, best.tolist(), strict=True))
@@ -161,18 +158,18 @@ def _highlights(snapshot: Snapshot, query: Query, hit: Hit, encoder: Encoder) ->
     columns = [
         column
         for column, place in enumerate(matched.places)
-        if place.span.start >= 0 and not place.in_title and _has_letters(text[slice(*place.span)])
+        if not place.in_title and any(_has_letters(text[slice(*span)]) for span in place.spans)
     ]
     if query.encoded is None or not columns:
         return ()
-    words = set()
+    words: set[Span] = set()
     # The title is left out of the choice: a word found there would leave nothing to show in the text.
     for token, special, similarity in zip(
         query.encoded.tokens, query.encoded.special, matched.similarity[:, columns], strict=True
     ):
         at = int(similarity.argmax())
         if not special and _has_letters(token) and similarity[at] >= _HIGHLIGHT_SIMILARITY:
-            words.add(_whole_word(text, *matched.places[columns[at]].span))
+            words.update(_whole_word(text, *span) for span in matched.places[columns[at]].spans)
     return merge_spans(sorted(words))
 
 
@@ -199,16 +196,30 @@ def merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(merged)
 
 
-def _places(prefix: str, text: str, count: int, encoder: Encoder | None) -> list[_Place]:
-    """Token and characters behind each vector of a passage; unnamed where the text does not tell."""
-    tokens = encoder.document_tokens(encoder_input(prefix, text)) if encoder else []
-    if len(tokens) != count:
-        return [_Place("", Span(-1, -1), False)] * count
+def _places(
+    segment: Segment, document: StoredDocument, passage: StoredPassage, count: int, encoder: Encoder | None
+) -> list[_Place]:
+    """Tokens and characters behind each vector of a passage; unnamed where the text does not tell."""
+    if encoder is None or not document.encoded:
+        return [_NOWHERE] * count
+    prefix = document.prefix_of(passage)
+    tokens = encoder.document_tokens(encoder_input(prefix, passage.text))
+    pooled = segment.labels([passage.row])
+    labels = list(range(len(tokens))) if pooled is None else pooled[0].tolist()
+    if len(labels) != len(tokens) or max(labels, default=-1) + 1 != count:
+        return [_NOWHERE] * count
     shift = len(prefix) + 1 if prefix else 0
-    places = []
-    for token, span in tokens:
+    places = [_NOWHERE] * count
+    for (token, span), label in zip(tokens, labels, strict=True):
+        place = places[label]
         in_title = 0 <= span.start < shift
         if span.start >= 0 and not in_title:
             span = Span(span.start - shift, span.end - shift)
-        places.append(_Place(token, span, in_title))
+        # A vector pooled from title and text shows its place in the text.
+        if place.spans and in_title and not place.in_title:
+            continue
+        if place.spans and place.in_title and not in_title:
+            place = _NOWHERE
+        spans = (*place.spans, span) if span.start >= 0 else place.spans
+        places[label] = _Place(f"{place.token} {token}".strip(), spans, in_title)
     return places

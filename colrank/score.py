@@ -1,24 +1,30 @@
 """MaxSim over ragged passages: score = sum over query tokens of weight x largest dot product.
 
-The scan runs in float32 by matrix products, whose last bits depend on the shape of the product. What a
-caller sees does not: every passage that the scan cannot tell from the best k is scored again in float64
-and rounded to float32, so that scores and order depend on the stored vectors and the query alone, not on
-batch, threads or shards.
+Scores are those of the vectors that the codec decodes, in its own space: turning the query costs one small
+product, turning every token back would cost many. The scan runs in float32 by matrix products, whose last
+bits depend on the shape of the product. What a caller sees does not: every passage that the scan cannot
+tell from the best k is scored again in float64 and rounded to float32, so that scores and order depend on
+the stored tokens and the query alone, not on batch, threads or shards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colrank.codec import Codec
 from colrank.shards import TokenVectors
 from colrank.types import Vectors
 
 _BLOCK_TOKENS = 4096
 _GROUP_TOKENS = 1024
+
+_LONGEST_DECODED = 1.05
+"""Most that a decoded vector's length may be: the rounding of its scale or norm moves it from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +39,15 @@ class QueryVectors:
 
         A dot product of n terms errs by at most n x 2^-24 x the product of the norms (Higham 2002,
         "Accuracy and Stability of Numerical Algorithms", section 3.1); the sum over tokens adds as much
-        for each.
+        for each, and rounding the turned query one more.
         """
         tokens, dim = self.vectors.shape
-        return float((dim + tokens + 2) * 2.0**-24 * np.abs(self.weights).sum()) * 1.01
+        return float((dim + tokens + 3) * 2.0**-24 * np.abs(self.weights).sum()) * _LONGEST_DECODED
+
+    def turned(self, codec: Codec) -> NDArray[np.float64]:
+        """The vectors in a codec's space, float64 `[tokens, dim]`."""
+        turned: NDArray[np.float64] = codec.turn(self.vectors.astype(np.float64))
+        return turned
 
 
 def scan(
@@ -46,7 +57,7 @@ def scan(
 
     Args:
         queries: at least one token each.
-        tokens: token vectors of all passages.
+        tokens: the tokens of all passages.
         offsets: int64 `[passages + 1]`, valid (`colrank_kernels.offsets_are_valid`).
 
     Returns:
@@ -55,9 +66,14 @@ def scan(
     import torch
 
     scores = np.full((len(queries), len(offsets) - 1), -np.inf, dtype=np.float32)
+    turned = [query.turned(tokens.codec).astype(np.float32) for query in queries]
     groups = [
-        (first, torch.from_numpy(np.concatenate([query.vectors for query in group])), group)
-        for first, group in _groups(queries)
+        (
+            first,
+            torch.from_numpy(np.concatenate(turned[first : first + count])),
+            queries[first : first + count],
+        )
+        for first, count in _groups(queries)
     ]
     for begin, end in _blocks(offsets):
         lengths = np.diff(offsets[begin : end + 1])
@@ -65,9 +81,7 @@ def scan(
         if not len(filled):
             continue
         start = int(offsets[begin])
-        stored = tokens.read(start, int(offsets[end]))
-        # A mapped file is read-only, which torch warns of; the copy to float32 is the only one made.
-        block = torch.from_numpy(stored.astype(np.float32))
+        block = _float32(tokens.read(start, int(offsets[end])))
         starts = offsets[begin:end][filled] - start
         for first, stacked, group in groups:
             similarity = (stacked @ block.T).numpy()
@@ -80,28 +94,76 @@ def scan(
     return scores
 
 
-def exact_scores(
+def _float32(stored: NDArray[np.float32] | NDArray[np.float16]) -> Any:
+    import torch
+
+    # A mapped file is read-only, which torch warns of; where whole vectors are stored a copy is made.
+    owned = stored.dtype == np.float32 and stored.flags.writeable
+    return torch.from_numpy(stored if owned else stored.astype(np.float32))
+
+
+def score_rows(
     query: QueryVectors, rows: NDArray[np.int64], tokens: TokenVectors, offsets: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Score passages in float64, rounded to float32: `[rows]`; none may be without tokens.
+    """Score some passages in float32, `[rows]`, with the error that `QueryVectors.error_bound` states.
 
-    Whatever the order in which a product is summed, float64 is wrong by about 1e-16 of it, a thousand
-    million times less than the rounding that follows.
+    Args:
+        query: at least one token.
+        rows: passages with tokens, ascending.
+        tokens, offsets: as in `scan`.
     """
     import torch
 
+    vectors = torch.from_numpy(query.turned(tokens.codec).astype(np.float32))
     out = np.empty(len(rows), dtype=np.float32)
-    vectors = torch.from_numpy(query.vectors.astype(np.float64))
+    for begin, end, block, starts in _gathered(rows, tokens, offsets):
+        similarity = (vectors @ _float32(block).T).numpy()
+        out[begin:end] = query.weights @ np.maximum.reduceat(similarity, starts, axis=1)
+    return out
+
+
+def exact_scores(
+    query: QueryVectors, rows: NDArray[np.int64], tokens: TokenVectors, offsets: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Score some passages in float64, rounded to float32: `[rows]`.
+
+    Whatever the order in which a product is summed, float64 is wrong by about 1e-16 of it, a thousand
+    million times less than the rounding that follows.
+
+    Args:
+        query: at least one token.
+        rows: passages with tokens, ascending.
+        tokens, offsets: as in `scan`.
+    """
+    import torch
+
+    vectors = torch.from_numpy(query.turned(tokens.codec))
     weights = query.weights.astype(np.float64)
+    out = np.empty(len(rows), dtype=np.float32)
+    for begin, end, block, starts in _gathered(rows, tokens, offsets):
+        similarity = (vectors @ torch.from_numpy(block.astype(np.float64)).T).numpy()
+        out[begin:end] = weights @ np.maximum.reduceat(similarity, starts, axis=1)
+    return out
+
+
+def _gathered(
+    rows: NDArray[np.int64], tokens: TokenVectors, offsets: NDArray[np.int64]
+) -> Iterator[tuple[int, int, NDArray[np.float32] | NDArray[np.float16], NDArray[np.int64]]]:
+    """Decoded tokens of some passages, block by block, with where each passage begins in the block."""
     lengths = offsets[rows + 1] - offsets[rows]
     ends = np.concatenate([[0], np.cumsum(lengths)])
     for begin, end in _blocks(ends):
-        parts = [tokens.read(int(offsets[row]), int(offsets[row + 1])) for row in rows[begin:end]]
-        block = torch.from_numpy(np.concatenate(parts).astype(np.float64))
-        similarity = (vectors @ block.T).numpy()
-        best = np.maximum.reduceat(similarity, ends[begin:end] - ends[begin], axis=1)
-        out[begin:end] = weights @ best
-    return out
+        starts = ends[begin:end] - ends[begin]
+        block = tokens.codec.decode(tokens.take(token_rows(rows[begin:end], offsets)))
+        yield begin, end, block, starts
+
+
+def token_rows(rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of all tokens of some passages, in their order: int64 `[tokens]`."""
+    begin = offsets[rows]
+    lengths = offsets[rows + 1] - begin
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(begin - before, lengths) + np.arange(int(lengths.sum()))
 
 
 def contenders(scores: NDArray[np.float32], k: int, bound: float) -> NDArray[np.int64]:
@@ -115,18 +177,16 @@ def contenders(scores: NDArray[np.float32], k: int, bound: float) -> NDArray[np.
     return near
 
 
-def _groups(queries: Sequence[QueryVectors]) -> Iterator[tuple[int, list[QueryVectors]]]:
-    """Consecutive queries, together of at most `_GROUP_TOKENS` tokens, with the index of the first."""
-    group: list[QueryVectors] = []
-    size = 0
+def _groups(queries: Sequence[QueryVectors]) -> Iterator[tuple[int, int]]:
+    """Consecutive queries, together of at most `_GROUP_TOKENS` tokens: index of the first, and how many."""
+    first = size = 0
     for index, query in enumerate(queries):
-        if group and size + len(query.vectors) > _GROUP_TOKENS:
-            yield index - len(group), group
-            group, size = [], 0
-        group.append(query)
+        if index > first and size + len(query.vectors) > _GROUP_TOKENS:
+            yield first, index - first
+            first, size = index, 0
         size += len(query.vectors)
-    if group:
-        yield len(queries) - len(group), group
+    if queries:
+        yield first, len(queries) - first
 
 
 def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""From query vectors to hits: scan, selection, and then stages of one shape, each with its own timer."""
+"""From query vectors to hits: scan or prefilter, selection, then stages of one shape, each with a timer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from colrank.config import By, check_choice, check_k
+from colrank.config import By, SearchConfig, check_choice, check_k
 from colrank.encoder import EncodedQuery
+from colrank.errors import InputError
 from colrank.index import Segment, Snapshot, StoredDocument, StoredPassage
-from colrank.score import QueryVectors, contenders, exact_scores, scan
+from colrank.prefilter import Plan, candidates, plan, widened
+from colrank.score import QueryVectors, contenders, exact_scores, scan, score_rows
 from colrank.types import Hit, Hits
 
 Stage = Callable[["Query", Hits], Hits]
 """A step after the first scoring: `stage(query, hits) -> hits`."""
 
 _SCORES_AT_ONCE = 1 << 24
+
+SCAN_BELOW_TOKENS = 150_000
+"""Below so many tokens scoring every passage is as fast as the prefilter (`bench/prefilter.py`)."""
 
 
 class Query:
@@ -47,20 +52,60 @@ def search(
     *,
     k: int,
     by: By = "passage",
+    config: SearchConfig | None = None,
     stages: Sequence[tuple[str, Stage]] = (),
 ) -> list[Hits]:
-    """Find the best k passages, or documents, of each query by a full scan.
+    """Find the best k passages, or documents, of each query.
 
-    A document stands by its best passage. Equal scores order by document id, then by place in the
-    document. As many hits come back as there are passages (documents) with tokens, at most k.
+    Every passage is scored, or those that the prefilter finds, as `config.scan` says. A document stands
+    by its best passage. Equal scores order by document id, then by place in the document. As many hits
+    come back as there are passages (documents) with tokens, at most k: where the prefilter finds too few
+    it looks further.
 
     Raises:
-        InputError: k is below 1, or `by` is neither passage nor document.
+        InputError: k is below 1, `by` is neither passage nor document, or the prefilter is asked of an
+            index that keeps no centroids.
     """
     k = check_k(k)
     check_choice("by", by, ("passage", "document"))
+    config = config or SearchConfig()
     segment = snapshot.segment
+    if scans(snapshot, config):
+        found = _scanned(segment, queries, k, by)
+    else:
+        found = _prefiltered(segment, queries, k, by, plan(snapshot, config, k))
     out = []
+    for query, (hit_list, spent) in zip(queries, found, strict=True):
+        hits = Hits(hit_list, query=query.text, warnings=query.warnings())
+        for name, stage in stages:
+            with _timed(spent, name):
+                hits = stage(query, hits)
+        hits.timings = spent
+        out.append(hits)
+    return out
+
+
+def scans(snapshot: Snapshot, config: SearchConfig) -> bool:
+    """Whether a search scores every passage.
+
+    Raises:
+        InputError: the prefilter is asked of an index without centroids.
+        MissingExtra: the prefilter is asked for and FAISS is not installed.
+    """
+    without = snapshot.segment.postings is None
+    if config.scan == "never" and without:
+        raise InputError(
+            "scan is 'never', but the index keeps whole vectors without centroids, so there is no prefilter; "
+            "leave scan at auto, or index again with bits 1, 2, 4 or 8."
+        )
+    if config.scan != "auto":
+        return config.scan == "always"
+    return without or len(snapshot.segment.vectors) < SCAN_BELOW_TOKENS
+
+
+def _scanned(
+    segment: Segment, queries: Sequence[Query], k: int, by: By
+) -> Iterator[tuple[list[Hit], dict[str, float]]]:
     at_once = max(1, _SCORES_AT_ONCE // max(1, segment.entry.passages))
     for first in range(0, len(queries), at_once):
         group = queries[first : first + at_once]
@@ -69,32 +114,61 @@ def search(
             scores = scan([query.vectors for query in group], segment.vectors, segment.offsets)
         # The scan is shared: each query carries its share.
         share = timings["scan"] / len(group)
+        rows = segment.filled
         for query, row in zip(group, scores, strict=True):
             spent = {"scan": share}
             with _timed(spent, "select"):
-                hits = Hits(
-                    _select(segment, query.vectors, row, k, by), query=query.text, warnings=query.warnings()
-                )
-            for name, stage in stages:
-                with _timed(spent, name):
-                    hits = stage(query, hits)
-            hits.timings = spent
-            out.append(hits)
-    return out
+                hits = _select(segment, query.vectors, rows, row[rows], k, by)
+            yield hits, spent
 
 
-def _select(segment: Segment, query: QueryVectors, scores: NDArray[np.float32], k: int, by: By) -> list[Hit]:
-    """The k best hits, from scores that may err by the query's error bound."""
+def _prefiltered(
+    segment: Segment, queries: Sequence[Query], k: int, by: By, settings: Plan
+) -> Iterator[tuple[list[Hit], dict[str, float]]]:
+    filled = segment.filled
+    owners = segment.passage_documents
+    codec = segment.vectors.codec
+    centroids = 0 if codec.centroids is None else len(codec.centroids)
+    matching = len(filled) if by == "passage" else len(np.unique(owners[filled]))
+    for query in queries:
+        spent: dict[str, float] = {}
+        wide = settings
+        with _timed(spent, "prefilter"):
+            while True:
+                rows = candidates(query.vectors, segment, wide)
+                held = len(rows) if by == "passage" else len(np.unique(owners[rows]))
+                if held >= min(k, matching):
+                    break
+                if wide.nprobe >= centroids and wide.shortlist >= len(filled):
+                    rows = filled
+                    break
+                wide = widened(wide)
+        with _timed(spent, "score"):
+            scores = score_rows(query.vectors, rows, segment.vectors, segment.offsets)
+        with _timed(spent, "select"):
+            hits = _select(segment, query.vectors, rows, scores, k, by)
+        yield hits, spent
+
+
+def _select(
+    segment: Segment,
+    query: QueryVectors,
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    k: int,
+    by: By,
+) -> list[Hit]:
+    """The k best hits of some passages with tokens, from scores that may err by the query's bound."""
     bound = query.error_bound()
     if by == "document":
-        best = np.maximum.reduceat(scores, segment.first_passages)
-        near_best = contenders(best, k, bound)
+        documents, owner = np.unique(segment.passage_documents[rows], return_inverse=True)
+        best = np.full(len(documents), -np.inf, dtype=np.float32)
+        np.maximum.at(best, owner, scores)
         # A passage that the bound cannot tell from its document's best one may be the best.
-        owner = segment.passage_documents
         near = scores >= best[owner] - 2 * bound
-        rows = np.flatnonzero(near & np.isin(owner, near_best) & (scores > -np.inf))
+        rows = rows[near & np.isin(owner, contenders(best, k, bound))]
     else:
-        rows = contenders(scores, k, bound)
+        rows = rows[contenders(scores, k, bound)]
     exact = exact_scores(query, rows, segment.vectors, segment.offsets)
     best_rows: list[int] = []
     best_scores: list[float] = []
@@ -109,8 +183,8 @@ def _select(segment: Segment, query: QueryVectors, scores: NDArray[np.float32], 
         if len(best_rows) == k:
             break
     passages = segment.passages(best_rows)
-    documents = segment.documents([passage.document for passage in passages])
-    return list(map(_hit, passages, documents, best_scores))
+    found = segment.documents([passage.document for passage in passages])
+    return list(map(_hit, passages, found, best_scores))
 
 
 def _ordered(

@@ -1,7 +1,7 @@
-"""Token vectors on disk: Arrow IPC files, memory-mapped, cut into record batches of a fixed size.
+"""Stored tokens on disk: Arrow IPC files, memory-mapped, one row a token, columns as the codec says.
 
-A shard file holds one column, `vector`: fixed_size_list<halffloat>[dim], one row a token. Which tokens
-belong to which passage is not the shard's business: int64 offsets over all shards of a segment say so.
+Which tokens belong to which passage is not the shard's business: int64 offsets over all shards of a
+segment say so, and a passage may straddle two batches or two files.
 """
 
 from __future__ import annotations
@@ -10,36 +10,48 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from colrank.codec import Codec, Columns
 from colrank.errors import IndexDamaged
 
 SHARD_TOKENS = 1 << 20
 """Most tokens of one shard file."""
 
-BATCH_TOKENS = 1 << 15
-"""Tokens of a record batch; fixed, so that equal input gives equal bytes."""
+BATCH_BYTES = 1 << 23
+"""Bytes of a record batch, rounded down to a power of two of tokens; fixed, so that equal input gives
+equal bytes."""
 
 
-def vector_type(dim: int) -> pa.DataType:
-    """Arrow type of a token vector in float16."""
-    return pa.list_(pa.float16(), dim)
+def batch_tokens(row_bytes: int) -> int:
+    """Tokens of a record batch whose rows have so many bytes."""
+    return min(SHARD_TOKENS, 1 << (max(1, BATCH_BYTES // max(1, row_bytes)).bit_length() - 1))
+
+
+def row_bytes(schema: pa.Schema) -> int:
+    """Bytes of one token in a shard of this schema."""
+    return sum(_bytes(field.type) for field in schema)
+
+
+def _bytes(kind: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size * kind.value_type.bit_width // 8)
+    return int(kind.bit_width // 8)
 
 
 class ShardWriter:
-    """Writes token vectors as they come into numbered shard files of one folder.
+    """Writes tokens as they come into numbered shard files of one folder."""
 
-    A passage may straddle two batches or two files: offsets run over all of them.
-    """
-
-    def __init__(self, folder: Path, dim: int) -> None:
+    def __init__(self, folder: Path, schema: pa.Schema, name: str = "tokens") -> None:
         self._folder = folder
-        self._dim = dim
-        self._schema = pa.schema([pa.field("vector", vector_type(dim), nullable=False)])
-        self._pending: list[NDArray[np.float16]] = []
+        self._schema = schema
+        self._name = name
+        self._batch = batch_tokens(row_bytes(schema))
+        self._pending: list[Columns] = []
         self._pending_tokens = 0
         self._in_file = 0
         self._writer: pa.RecordBatchFileWriter | None = None
@@ -47,30 +59,37 @@ class ShardWriter:
         self.files: list[str] = []
         self.tokens = 0
 
-    def write(self, vectors: NDArray[np.float32] | NDArray[np.float16]) -> None:
-        """Append token vectors `[tokens, dim]`."""
-        if not len(vectors):
+    def write(self, columns: Columns) -> None:
+        """Append tokens, columns of the schema in any order."""
+        count = len(columns[self._schema.names[0]])
+        if not count:
             return
-        self._pending.append(vectors.astype(np.float16))
-        self._pending_tokens += len(vectors)
-        self.tokens += len(vectors)
-        while self._pending_tokens >= BATCH_TOKENS:
-            joined = np.concatenate(self._pending)
-            self._flush(joined[:BATCH_TOKENS])
-            self._pending = [joined[BATCH_TOKENS:]]
-            self._pending_tokens -= BATCH_TOKENS
+        self._pending.append(columns)
+        self._pending_tokens += count
+        self.tokens += count
+        if self._pending_tokens < self._batch:
+            return
+        joined = self._joined()
+        begin = 0
+        while self._pending_tokens - begin >= self._batch:
+            self._flush({name: values[begin : begin + self._batch] for name, values in joined.items()})
+            begin += self._batch
+        self._pending = [{name: values[begin:] for name, values in joined.items()}]
+        self._pending_tokens -= begin
 
-    def _flush(self, block: NDArray[np.float16]) -> None:
+    def _joined(self) -> Columns:
+        return {name: np.concatenate([part[name] for part in self._pending]) for name in self._schema.names}
+
+    def _flush(self, columns: Columns) -> None:
         if self._writer is None:
-            name = f"tokens-{len(self.files):05d}.arrow"
+            name = f"{self._name}-{len(self.files):05d}.arrow"
             self._file = pa.OSFile(str(self._folder / name), "wb")
             self._writer = pa.ipc.new_file(self._file, self._schema)
             self.files.append(name)
             self._in_file = 0
-        values = pa.array(np.ascontiguousarray(block).reshape(-1), type=pa.float16())
-        column = pa.FixedSizeListArray.from_arrays(values, self._dim)
-        self._writer.write_batch(pa.record_batch([column], schema=self._schema))
-        self._in_file += len(block)
+        arrays = [_arrow(columns[field.name], field.type) for field in self._schema]
+        self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
+        self._in_file += len(arrays[0])
         if self._in_file >= SHARD_TOKENS:
             self._close_file()
 
@@ -84,9 +103,14 @@ class ShardWriter:
     def close(self) -> None:
         """Write what is left and flush every file to the disk."""
         if self._pending_tokens:
-            self._flush(np.concatenate(self._pending))
+            self._flush(self._joined())
             self._pending, self._pending_tokens = [], 0
         self._close_file()
+
+    def abandon(self) -> None:
+        """Close the file that is open, as it is."""
+        if self._file is not None:
+            self._file.close()
 
     def __enter__(self) -> ShardWriter:
         return self
@@ -96,46 +120,106 @@ class ShardWriter:
     ) -> None:
         if kind is None:
             self.close()
-        elif self._file is not None:
-            self._file.close()
+        else:
+            self.abandon()
+
+
+def _arrow(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    if not pa.types.is_fixed_size_list(kind):
+        return pa.array(np.ascontiguousarray(values), type=kind)
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1), type=kind.value_type)
+    return pa.FixedSizeListArray.from_arrays(flat, kind.list_size)
 
 
 class TokenVectors:
-    """The token vectors of a segment, read from mapped shard files block by block, never copied whole."""
+    """The tokens of a segment, read from mapped shard files block by block, never copied whole."""
 
-    def __init__(self, folder: Path, files: Sequence[str], dim: int, tokens: int) -> None:
-        self.dim = dim
-        self._blocks: list[NDArray[np.float16]] = []
-        starts = [0]
+    def __init__(self, codec: Codec, blocks: Sequence[Columns], first: int = 0) -> None:
+        """Tokens that lie in blocks of columns; the first of them has the number `first`."""
+        self.codec = codec
+        self._blocks = list(blocks)
+        counts = [first, *(len(block[codec.schema.names[0]]) for block in blocks)]
+        self._starts: NDArray[np.int64] = np.cumsum(counts, dtype=np.int64)
+
+    @classmethod
+    def open(cls, folder: Path, files: Sequence[str], codec: Codec, tokens: int) -> TokenVectors:
+        """Map shard files.
+
+        Raises:
+            IndexDamaged: a file is missing or damaged, or holds other columns or rows than it should.
+        """
+        blocks: list[Columns] = []
         for name in files:
             table = map_table(folder / name)
-            if table.schema.names != ["vector"] or table.schema.field("vector").type != vector_type(dim):
-                raise IndexDamaged(f"{name} does not hold float16 vectors of {dim} dimensions; index again.")
-            for chunk in table.column("vector").chunks:
-                block: NDArray[np.float16] = chunk.flatten().to_numpy(zero_copy_only=True).reshape(-1, dim)
-                self._blocks.append(block)
-                starts.append(starts[-1] + len(block))
-        if starts[-1] != tokens:
+            if not _same_columns(table.schema, codec.schema):
+                raise IndexDamaged(
+                    f"{name} does not hold the columns {', '.join(map(str, codec.schema))} that the manifest "
+                    "promises; index again with --overwrite."
+                )
+            blocks += [
+                {field.name: _numpy(batch.column(field.name), field.type) for field in codec.schema}
+                for batch in table.to_batches()
+            ]
+        opened = cls(codec, blocks)
+        if len(opened) != tokens:
             raise IndexDamaged(
-                f"The shards hold {starts[-1]} tokens and the manifest says {tokens}; index again."
+                f"The shards hold {len(opened)} tokens and the manifest says {tokens}; index again."
             )
-        self._starts = np.array(starts, dtype=np.int64)
+        return opened
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def read(self, start: int, end: int) -> NDArray[np.float16]:
-        """Token vectors `start:end`, float16 `[end - start, dim]`: a view where one block holds them all."""
+    def columns(self, start: int, end: int, names: Sequence[str] | None = None) -> Columns:
+        """Columns of tokens `start:end` as stored: views where one block holds them all."""
+        wanted = self.codec.schema.names if names is None else names
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        parts = []
+        parts: list[Columns] = []
         while start < end:
             block, begin = self._blocks[first], int(self._starts[first])
-            stop = min(end, begin + len(block))
-            parts.append(block[start - begin : stop - begin])
+            stop = min(end, int(self._starts[first + 1]))
+            parts.append({name: block[name][start - begin : stop - begin] for name in wanted})
             start, first = stop, first + 1
+        if not parts:
+            return {name: _empty(self.codec.schema.field(name).type) for name in wanted}
         if len(parts) == 1:
             return parts[0]
-        return np.concatenate(parts) if parts else np.empty((0, self.dim), dtype=np.float16)
+        return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
+
+    def take(self, rows: NDArray[np.int64], names: Sequence[str] | None = None) -> Columns:
+        """Columns of some tokens, given in ascending order, as a copy."""
+        wanted = self.codec.schema.names if names is None else names
+        cuts = np.searchsorted(rows, self._starts)
+        parts = [
+            {
+                name: self._blocks[at][name][rows[cuts[at] : cuts[at + 1]] - self._starts[at]]
+                for name in wanted
+            }
+            for at in np.flatnonzero(np.diff(cuts))
+        ]
+        if not parts:
+            return {name: _empty(self.codec.schema.field(name).type) for name in wanted}
+        if len(parts) == 1:
+            return parts[0]
+        return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
+
+    def read(self, start: int, end: int) -> NDArray[np.float32] | NDArray[np.float16]:
+        """Token vectors `start:end` in the codec's space, `[end - start, dim]`."""
+        return self.codec.decode(self.columns(start, end))
+
+
+def _numpy(column: pa.Array, kind: pa.DataType) -> NDArray[Any]:
+    if not pa.types.is_fixed_size_list(kind):
+        return np.asarray(column.to_numpy(zero_copy_only=True))
+    return np.asarray(column.flatten().to_numpy(zero_copy_only=True)).reshape(-1, kind.list_size)
+
+
+def _empty(kind: pa.DataType) -> NDArray[Any]:
+    return _numpy(pa.array([], type=kind), kind)
+
+
+def _same_columns(left: pa.Schema, right: pa.Schema) -> bool:
+    return left.names == right.names and all(a.type == b.type for a, b in zip(left, right, strict=True))
 
 
 def map_table(path: Path) -> pa.Table:

@@ -152,8 +152,8 @@ class Hits(Sequence[Hit]):
 
     Attributes:
         query: the query's text, or "" when vectors were given.
-        timings: seconds by stage (`encode`, `scan`, `select`, and those that were asked for); what a list
-            of queries shares is shared out evenly.
+        timings: seconds by stage (`encode`; `scan`, or `prefilter` and `score`; `select`; and those that
+            were asked for); what a list of queries shares is shared out evenly.
         warnings: sentences about this query, for example that it was cut.
         verdict: what a judge said of the hits; None when none was asked.
     """
@@ -197,19 +197,29 @@ class TokenMatch:
     Attributes:
         token: the query token as the tokenizer spells it.
         weight: its weight in the score (1 when tokens are not weighted).
-        match: the passage token whose vector is nearest; "" when the passage has no tokens to name.
-        similarity: dot product of the two unit vectors.
-        start, end: characters of the match in the passage's text, or in the title when `in_title`;
-            both -1 for a marker that stands for no character.
+        match: the passage token whose vector is nearest, or the tokens that were pooled into it; "" when
+            the passage has no tokens to name.
+        similarity: dot product of the two vectors.
+        spans: characters of the match in the passage's text, or in the title when `in_title`: one range
+            a token, none for a marker that stands for no character.
     """
 
     token: str
     weight: float
     match: str
     similarity: float
-    start: int
-    end: int
+    spans: tuple[Span, ...]
     in_title: bool = False
+
+    @property
+    def start(self) -> int:
+        """Where the first range begins, -1 without any."""
+        return self.spans[0].start if self.spans else -1
+
+    @property
+    def end(self) -> int:
+        """Where the first range ends, -1 without any."""
+        return self.spans[0].end if self.spans else -1
 
     @property
     def contribution(self) -> float:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from colrank import ColRank
+from colrank.codec import whole_vectors
 from colrank.encoder import TokenFrequencies
 from colrank.errors import IndexDamaged, IndexExists, IndexFormat, IndexLocked, IndexMissing, InputError
 from colrank.index import FORMAT_VERSION, IndexWriter, is_index, open_snapshot
@@ -38,7 +39,7 @@ def manifest_file(path: Path) -> Path:
 
 def stopped_build(path: Path, generation: int, error: type[BaseException]) -> None:
     with IndexWriter(path) as writer:
-        writer.segment_writer(generation, 8)
+        writer.segment_writer(generation, whole_vectors(8))
         raise error
 
 
@@ -114,7 +115,7 @@ def test_another_format_version_is_refused(tmp_path: Path):
     given_index(tmp_path / "i")
     file = manifest_file(tmp_path / "i")
     file.write_text(json.dumps({**json.loads(file.read_text()), "format_version": FORMAT_VERSION + 1}))
-    with pytest.raises(IndexFormat, match=f"version {FORMAT_VERSION + 1}.*version {FORMAT_VERSION}"):
+    with pytest.raises(IndexFormat, match=f"version {FORMAT_VERSION + 1}.*versions 1 and {FORMAT_VERSION}"):
         ColRank.open(tmp_path / "i")
 
 
@@ -202,9 +203,10 @@ def test_a_stopped_later_build_leaves_the_old_generation(tmp_path: Path):
 
 def test_what_a_killed_build_left_behind_is_no_index_and_is_cleared(tmp_path: Path):
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom colrank.index import IndexWriter\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom colrank.codec import whole_vectors\n"
+        "from colrank.index import IndexWriter\n"
         "with IndexWriter(Path(sys.argv[1])) as writer:\n"
-        "    writer.segment_writer(1, 8)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    writer.segment_writer(1, whole_vectors(8))\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "i")], check=False)
     assert (tmp_path / "i" / "building").is_dir()

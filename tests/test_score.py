@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colrank.score import QueryVectors, contenders, exact_scores, scan
+from colrank.codec import whole_vectors
+from colrank.score import QueryVectors, contenders, exact_scores, scan, score_rows
 from colrank.shards import ShardWriter, TokenVectors
 
 
@@ -22,13 +23,10 @@ def unit(rng: np.random.Generator, rows: int, dim: int, sign: float = 0.0) -> np
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-class Stored(TokenVectors):
-    """Token vectors in memory, cut into blocks as shards cut them."""
-
-    def __init__(self, vectors: np.ndarray, block: int) -> None:
-        self.dim = vectors.shape[1]
-        self._blocks = [vectors[at : at + block] for at in range(0, len(vectors), block)]
-        self._starts = np.cumsum([0, *map(len, self._blocks)]).astype(np.int64)
+def stored(vectors: np.ndarray, block: int, first: int = 0) -> TokenVectors:
+    """Whole token vectors in memory, cut into blocks as shards cut them."""
+    blocks = [{"vector": vectors[at : at + block]} for at in range(0, len(vectors), block)]
+    return TokenVectors(whole_vectors(vectors.shape[1]), blocks, first)
 
 
 def brute_force(query: QueryVectors, passages: list[np.ndarray]) -> np.ndarray:
@@ -69,16 +67,18 @@ def ragged(draw):
 @settings(deadline=None, max_examples=120)
 def test_scan_and_exact_scores_equal_brute_force(case):
     queries, flat, offsets, block = case
-    stored = Stored(flat, block)
+    tokens = stored(flat, block)
     passages = [flat[a:b] for a, b in pairwise(offsets)]
-    scanned = scan(queries, stored, offsets)
+    scanned = scan(queries, tokens, offsets)
     for query, row in zip(queries, scanned, strict=True):
         expected = brute_force(query, passages)
         filled = np.isfinite(expected)
         assert np.array_equal(np.isfinite(row), filled)
         assert np.all(np.abs(row[filled] - expected[filled]) <= query.error_bound())
         rows = np.flatnonzero(filled)
-        exact = exact_scores(query, rows, stored, offsets)
+        exact = exact_scores(query, rows, tokens, offsets)
+        near = score_rows(query, rows, tokens, offsets)
+        assert np.all(np.abs(near - expected[filled]) <= query.error_bound())
         np.testing.assert_allclose(exact, expected[filled], rtol=0, atol=1e-6 * (1 + query.weights.sum()))
 
 
@@ -86,7 +86,7 @@ def test_all_similarities_negative_stay_negative():
     rng = np.random.default_rng(1)
     flat = unit(rng, 9, 16, -1.0).astype(np.float16)
     query = QueryVectors(unit(rng, 4, 16, 1.0), np.ones(4, dtype=np.float32))
-    scores = scan([query], Stored(flat, 4), np.array([0, 3, 9], dtype=np.int64))
+    scores = scan([query], stored(flat, 4), np.array([0, 3, 9], dtype=np.int64))
     assert (scores < 0).all()
 
 
@@ -97,7 +97,7 @@ def test_more_query_tokens_and_passages_than_one_group_and_block():
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     flat = unit(rng, int(offsets[-1]), 8).astype(np.float16)
     queries = [QueryVectors(unit(rng, 700, 8), np.ones(700, dtype=np.float32)) for _ in range(7)]
-    scanned = scan(queries, Stored(flat, 3000), offsets)
+    scanned = scan(queries, stored(flat, 3000), offsets)
     for query, row in zip(queries, scanned, strict=True):
         similarity = query.vectors.astype(np.float64) @ flat.astype(np.float64).T
         for passage in (0, 7, 8, 399):
@@ -118,8 +118,8 @@ def test_exact_scores_do_not_depend_on_threads_batch_or_position(threads):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        alone = [exact_scores(query, np.array([row]), Stored(flat, 1000), offsets)[0] for row in range(4)]
-        together = exact_scores(query, np.arange(4), Stored(flat, 20), offsets)
+        alone = [exact_scores(query, np.array([row]), stored(flat, 1000), offsets)[0] for row in range(4)]
+        together = exact_scores(query, np.arange(4), stored(flat, 20), offsets)
     finally:
         torch.set_num_threads(before)
     assert alone == together.tolist()
@@ -134,38 +134,34 @@ def test_contenders_hold_all_that_may_be_among_the_best():
     assert contenders(scores, 9, 0.0).tolist() == [0, 1, 3, 4, 5]
 
 
-def test_offsets_beyond_two_to_the_31_are_read_right(monkeypatch):
-    class Far(TokenVectors):
-        """Behaves as if 2^31 + 2^20 tokens lay before the ones that are there."""
-
-        def __init__(self, vectors: np.ndarray, before: int) -> None:
-            self.vectors, self.before, self.dim = vectors, before, vectors.shape[1]
-
-        def read(self, start: int, end: int) -> np.ndarray:
-            assert start >= self.before
-            return self.vectors[start - self.before : end - self.before]
-
+def test_offsets_beyond_two_to_the_31_are_read_right():
     rng = np.random.default_rng(4)
-    before = 2**31 + 2**20
+    before = 2**31 + 2**20  # so many tokens lie before the ones that are there
     flat = unit(rng, 12, 16).astype(np.float16)
     query = QueryVectors(unit(rng, 3, 16), np.ones(3, dtype=np.float32))
     near = np.array([0, 5, 5, 12], dtype=np.int64)
-    far = near + before
-    expected = scan([query], Stored(flat, 100), near)
-    assert np.array_equal(scan([query], Far(flat, before), far), expected)
+    expected = scan([query], stored(flat, 100), near)
+    assert np.array_equal(scan([query], stored(flat, 5, before), near + before), expected)
+    rows = np.array([0, 2])
+    exact = exact_scores(query, rows, stored(flat, 100), near)
+    assert np.array_equal(exact_scores(query, rows, stored(flat, 5, before), near + before), exact)
 
 
 def test_shards_give_back_what_was_written_across_batches_and_files(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("colrank.shards.BATCH_TOKENS", 10)
-    monkeypatch.setattr("colrank.shards.SHARD_TOKENS", 30)
+    monkeypatch.setattr("colrank.shards.BATCH_BYTES", 8 * 12)
+    monkeypatch.setattr("colrank.shards.SHARD_TOKENS", 32)
     rng = np.random.default_rng(5)
     blocks = [unit(rng, rows, 6) for rows in (1, 0, 25, 3, 44, 9)]
-    with ShardWriter(tmp_path, 6) as writer:
+    codec = whole_vectors(6)
+    with ShardWriter(tmp_path, codec.schema) as writer:
         for block in blocks:
-            writer.write(block)
+            writer.write(codec.encode(block))
     whole = np.concatenate(blocks).astype(np.float16)
-    stored = TokenVectors(tmp_path, writer.files, 6, len(whole))
+    tokens = TokenVectors.open(tmp_path, writer.files, codec, len(whole))
     assert len(writer.files) == 3
     for start in range(0, 82, 7):
         for end in range(start, 83, 9):
-            assert np.array_equal(stored.read(start, end), whole[start:end])
+            assert np.array_equal(tokens.read(start, end), whole[start:end])
+    rows = np.array([0, 3, 9, 10, 31, 32, 80], dtype=np.int64)
+    assert np.array_equal(tokens.take(rows)["vector"], whole[rows])
+    assert tokens.take(rows[:0])["vector"].shape == tokens.columns(4, 4)["vector"].shape == (0, 6)

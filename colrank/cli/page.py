@@ -46,8 +46,8 @@ def _heated(explanation: Explanation, *, in_title: bool) -> str:
     text = explanation.title if in_title else explanation.text
     heat = [0.0] * len(text)
     for match in explanation.tokens:
-        if match.in_title == in_title and match.start >= 0:
-            for at in range(match.start, min(match.end, len(text))):
+        for span in match.spans if match.in_title == in_title else ():
+            for at in range(span.start, min(span.end, len(text))):
                 heat[at] += max(0.0, match.contribution)
     most = max((match.contribution for match in explanation.tokens), default=0.0) or 1.0
     out, at = [], 0

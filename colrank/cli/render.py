@@ -205,7 +205,8 @@ def print_explanation(explanation: Explanation) -> None:
     if roomy:
         table.add_column("in the text", no_wrap=True, overflow="ellipsis")
     for match in explanation.tokens:
-        where = "" if match.start < 0 else f"{'title ' if match.in_title else ''}{match.start}-{match.end}"
+        places = " ".join(f"{span.start}-{span.end}" for span in match.spans)
+        where = f"title {places}" if match.in_title else places
         source = explanation.title if match.in_title else explanation.text
         near = "" if match.start < 0 else _line(source[max(0, match.start - 15) : match.end + 15])
         table.add_row(

@@ -298,6 +298,10 @@ class Encoder:
                 out.append(features["input_ids"][0][features["attention_mask"][0].bool()].numpy())
         return out
 
+    def is_marker(self, token_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which tokens the model adds to a text: bool `[tokens]`."""
+        return np.isin(token_ids, self._special_ids)
+
     def knows_any(self, token_ids: NDArray[np.int64]) -> bool:
         """Whether any token is one of the text and known: neither added by the model nor the unknown one."""
         return not np.isin(token_ids, self._nothing_ids).all()

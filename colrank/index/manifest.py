@@ -11,18 +11,22 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
+from colrank.codec import Training
 from colrank.encoder import Fingerprint
 from colrank.errors import IndexDamaged, IndexFormat, IndexLocked, IndexMissing
 from colrank.shards import sync_file
 
-FORMAT_VERSION = 1
-"""Version of the layout on disk; a reader refuses any other."""
+FORMAT_VERSION = 2
+"""Version of the layout on disk that is written (docs/format.md)."""
+
+READABLE_VERSIONS = (1, 2)
+"""Versions that are read: 1 is 2 without codecs, postings and pooling."""
 
 # What file systems without hard links answer.
 _NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
@@ -32,7 +36,11 @@ _NAME = re.compile(r"manifest-(\d{8})\.json")
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """A segment as the manifest names it: its counts, and size and checksum of each file."""
+    """A segment as the manifest names it: its counts, and size and checksum of each file.
+
+    `tokens` are those stored, `unpooled_tokens` those encoded, more where tokens are pooled.
+    `squared_error` is the mean of |vector - decoded|^2 over tokens coded for this segment; None without.
+    """
 
     name: str
     documents: int
@@ -41,6 +49,29 @@ class SegmentEntry:
     shards: tuple[str, ...]
     language_tokens: Mapping[str, int]
     files: Mapping[str, tuple[int, str]]
+    unpooled_tokens: int = 0
+    squared_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CodecEntry:
+    """A codec as the manifest names it: its folder, its settings, its training and its files."""
+
+    name: str
+    bits: int
+    kind: str
+    centroids: int
+    training: Training
+    files: Mapping[str, tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """Settings of the prefilter that an index keeps; None means the default for k and the index's size."""
+
+    nprobe: int | None = None
+    shortlist: int | None = None
+    prune: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +79,9 @@ class Manifest:
     """What one generation of an index consists of, and how its vectors were made.
 
     `model` is None for an index of given vectors. `model_location` is where the model was found: the
-    name on a hub, or a folder relative to the index; `dtype` is the precision that it ran in.
+    name on a hub, or a folder relative to the index; `dtype` is the precision that it ran in. `bits` and
+    `kind` are what was asked for (`bits` None: whole vectors while the index is small, then the default),
+    `codec` what there is: None while whole vectors are kept without centroids.
     """
 
     generation: int
@@ -59,11 +92,24 @@ class Manifest:
     passage_tokens: int = 0
     overlap: int = 0
     token_weights: str = "auto"
+    bits: int | None = None
+    kind: str = "linear"
+    pool: int = 1
+    seed: int = 0
+    codec: CodecEntry | None = None
+    knobs: Knobs = Knobs()
     segments: tuple[SegmentEntry, ...] = field(default=())
 
-    def following(self, segments: tuple[SegmentEntry, ...]) -> Manifest:
+    @property
+    def stored_bits(self) -> int:
+        """Bits a dimension of the tokens as they are stored."""
+        if self.codec is not None:
+            return self.codec.bits
+        return 32 if self.bits == 32 else 16
+
+    def following(self, segments: tuple[SegmentEntry, ...], codec: CodecEntry | None) -> Manifest:
         """The next generation, of other segments."""
-        return replace(self, generation=self.generation + 1, segments=segments)
+        return replace(self, generation=self.generation + 1, segments=segments, codec=codec)
 
     def to_json(self) -> str:
         """Canonical JSON with a checksum of its own content."""
@@ -72,13 +118,20 @@ class Manifest:
             "format_version": FORMAT_VERSION,
             "generation": self.generation,
             "dim": self.dim,
-            "vectors": "float16",
             "model": None if self.model is None else self.model.to_json(),
             "model_location": self.model_location,
             "dtype": self.dtype,
             "passage_tokens": self.passage_tokens,
             "overlap": self.overlap,
             "token_weights": self.token_weights,
+            "bits": self.bits,
+            "kind": self.kind,
+            "pool": self.pool,
+            "seed": self.seed,
+            "knobs": asdict(self.knobs),
+            "codec": None
+            if self.codec is None
+            else {**asdict(self.codec), "files": _files_to_json(self.codec.files)},
             "segments": [
                 {
                     "name": entry.name,
@@ -87,15 +140,28 @@ class Manifest:
                     "tokens": entry.tokens,
                     "shards": list(entry.shards),
                     "language_tokens": dict(entry.language_tokens),
-                    "files": {
-                        name: {"bytes": size, "xxh3": checksum}
-                        for name, (size, checksum) in entry.files.items()
-                    },
+                    "unpooled_tokens": entry.unpooled_tokens,
+                    "squared_error": entry.squared_error,
+                    "files": _files_to_json(entry.files),
                 }
                 for entry in self.segments
             ],
         }
         return json.dumps({**body, "checksum": _checksum(body)}, indent=1, sort_keys=True) + "\n"
+
+
+def _files_to_json(files: Mapping[str, tuple[int, str]]) -> dict[str, dict[str, Any]]:
+    return {name: {"bytes": size, "xxh3": checksum} for name, (size, checksum) in files.items()}
+
+
+def _files(body: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
+    return {name: (part["bytes"], part["xxh3"]) for name, part in body.items()}
+
+
+def _codec(body: Mapping[str, Any] | None) -> CodecEntry | None:
+    if body is None:
+        return None
+    return CodecEntry(**{**body, "training": Training(**body["training"]), "files": _files(body["files"])})
 
 
 def _checksum(body: Mapping[str, Any]) -> str:
@@ -109,10 +175,10 @@ def _from_json(text: str, name: str) -> Manifest:
         version = body["format_version"]
     except (ValueError, KeyError, TypeError) as error:
         raise IndexDamaged(f"The manifest {name} is damaged; {remedy}.") from error
-    if body.get("format") != "colrank" or version != FORMAT_VERSION:
+    if body.get("format") != "colrank" or version not in READABLE_VERSIONS:
         raise IndexFormat(
-            f"The index has format version {version}, and this colrank reads version {FORMAT_VERSION}; "
-            f"{remedy}."
+            f"The index has format version {version}, and this colrank reads versions "
+            f"{' and '.join(map(str, READABLE_VERSIONS))}; install a newer colrank, or {remedy}."
         )
     if body.pop("checksum", None) != _checksum(body):
         raise IndexDamaged(f"The manifest {name} is damaged: its checksum does not fit; {remedy}.")
@@ -126,6 +192,7 @@ def _from_json(text: str, name: str) -> Manifest:
             passage_tokens=body["passage_tokens"],
             overlap=body["overlap"],
             token_weights=body["token_weights"],
+            **_since_version_2(body, version),
             segments=tuple(
                 SegmentEntry(
                     name=entry["name"],
@@ -134,13 +201,28 @@ def _from_json(text: str, name: str) -> Manifest:
                     tokens=entry["tokens"],
                     shards=tuple(entry["shards"]),
                     language_tokens=entry["language_tokens"],
-                    files={file: (part["bytes"], part["xxh3"]) for file, part in entry["files"].items()},
+                    files=_files(entry["files"]),
+                    unpooled_tokens=entry.get("unpooled_tokens", entry["tokens"]),
+                    squared_error=entry.get("squared_error"),
                 )
                 for entry in body["segments"]
             ),
         )
     except (KeyError, TypeError) as error:
         raise IndexDamaged(f"The manifest {name} lacks {error}; {remedy}.") from error
+
+
+def _since_version_2(body: Mapping[str, Any], version: int) -> dict[str, Any]:
+    if version < 2:
+        return {}
+    return {
+        "bits": body["bits"],
+        "kind": body["kind"],
+        "pool": body["pool"],
+        "seed": body["seed"],
+        "knobs": Knobs(**body["knobs"]),
+        "codec": _codec(body["codec"]),
+    }
 
 
 def manifest_generations(folder: Path) -> list[int]:

@@ -5,7 +5,10 @@ documents.arrow   id, title, source, language, metadata (JSON), encoded (False w
 passages.arrow    document (row), ordinal, start, end, prefix (characters of the title), text
 offsets.arrow     token_offset: passage i owns tokens offsets[i]:offsets[i + 1]
 frequencies.arrow token_id, passages: in how many passages each token id occurs
-tokens-*.arrow    vector (colrank.shards)
+tokens-*.arrow    vector: whole token vectors; or
+codes-*.arrow     what the codec keeps of each token (colrank.codec)
+pooling.arrow     labels: for each token that was encoded the stored token that it is part of
+postings.arrow, posting-offsets.arrow (colrank.index.postings)
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,17 +25,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 from colrank_kernels import offsets_are_valid
 from numpy.typing import NDArray
 
+from colrank.codec import Codec, Columns, StreamSample
 from colrank.encoder import TokenFrequencies
 from colrank.errors import IndexDamaged
+from colrank.index.codec_files import check_sizes, checksums
 from colrank.index.manifest import SegmentEntry
+from colrank.index.postings import Postings, write_postings
 from colrank.shards import ShardWriter, TokenVectors, map_table, sync_file, write_table
 from colrank.types import Document, Passage
 
 _ROWS = 4096
+_CODED_AT_ONCE = 1 << 15
+_TESTED_AT_ONCE = 1 << 10
+_POOLING_FILE = "pooling.arrow"
 
 _DOCUMENTS = pa.schema(
     [
@@ -123,17 +131,41 @@ class _RowWriter:
 
 
 class SegmentWriter:
-    """Writes one segment, document by document, in memory that does not grow with the text."""
+    """Writes one segment, document by document, in memory that does not grow with the text.
 
-    def __init__(self, folder: Path, dim: int) -> None:
+    New tokens are spooled as whole vectors, tokens of an older segment are named by their place in it.
+    `code` turns both into codes at the end, when it is known how many there are. Where vectors stay
+    whole, the spool is what is kept.
+
+    Args:
+        folder: made here.
+        whole: the codec of the spool.
+        longest: most tokens of a passage before pooling where they are pooled, else 0.
+        sample: is offered every vector that is spooled.
+    """
+
+    def __init__(
+        self, folder: Path, whole: Codec, longest: int = 0, sample: StreamSample | None = None
+    ) -> None:
         folder.mkdir(parents=True)
         self._folder = folder
+        self._codec = whole
+        self._sample = sample
         self._documents = _RowWriter(folder / "documents.arrow", _DOCUMENTS)
         self._passages = _RowWriter(folder / "passages.arrow", _PASSAGES)
-        self._shards = ShardWriter(folder, dim)
+        self._pooling: _RowWriter | None = None
+        if longest:
+            label = pa.uint8() if longest <= 1 << 8 else pa.uint16() if longest <= 1 << 16 else pa.uint32()
+            schema = pa.schema([("labels", pa.large_list(label))])
+            self._pooling = _RowWriter(folder / _POOLING_FILE, schema)
+        self._shards = ShardWriter(folder, whole.schema, "tokens")
+        self._stored: list[tuple[TokenVectors, int, int]] = []
+        self._squared_error = 0.0
+        self._tested = 0
         self._offsets = array("q", [0])
         self._language_tokens: Counter[str] = Counter()
         self.documents = 0
+        self.unpooled_tokens = 0
 
     @property
     def passages(self) -> int:
@@ -143,7 +175,7 @@ class SegmentWriter:
     @property
     def tokens(self) -> int:
         """Tokens written so far."""
-        return self._shards.tokens
+        return self._offsets[-1]
 
     def add(
         self,
@@ -153,11 +185,61 @@ class SegmentWriter:
         vectors: Sequence[NDArray[np.float32] | NDArray[np.float16]],
         *,
         encoded: bool,
+        labels: Sequence[NDArray[np.int64]] | None = None,
+        unpooled: int | None = None,
     ) -> None:
         """Append a document with the vectors `[tokens, dim]` of each of its passages.
 
-        `encoded` says whether the index's model made them, which decides whether their tokens are known.
+        Args:
+            encoded: whether the index's model made them, which decides whether their tokens are known.
+            labels: where tokens were pooled, for each passage the stored token of each that was encoded.
+            unpooled: tokens before pooling, where `labels` do not say.
         """
+        self._add_rows(document, language, passages, [len(block) for block in vectors], encoded, labels)
+        if unpooled is None:
+            unpooled = sum(map(len, vectors if labels is None else labels))
+        self.unpooled_tokens += unpooled
+        for block in vectors:
+            self._spool(block)
+
+    def _spool(self, block: NDArray[np.float32] | NDArray[np.float16]) -> None:
+        if len(block):
+            self._shards.write(self._codec.encode(block))
+            if self._sample is not None:
+                self._sample.add(block)
+
+    def add_stored(
+        self,
+        document: Document,
+        language: str,
+        passages: Sequence[Passage],
+        source: Segment,
+        rows: range,
+        *,
+        encoded: bool,
+    ) -> None:
+        """Append a document of another segment with its tokens, before anything new is added."""
+        labels = source.labels(rows) if self._pooling else None
+        begin, end = int(source.offsets[rows.start]), int(source.offsets[rows.stop])
+        lengths = np.diff(source.offsets[rows.start : rows.stop + 1]).tolist()
+        self._add_rows(document, language, passages, lengths, encoded, labels)
+        self.unpooled_tokens += sum(map(len, labels)) if labels and encoded else end - begin
+        if source.vectors.codec.centroids is None:
+            self._spool(source.vectors.read(begin, end))
+        elif self._stored and self._stored[-1][0] is source.vectors and self._stored[-1][2] == begin:
+            self._stored[-1] = (source.vectors, self._stored[-1][1], end)
+        else:
+            self._stored.append((source.vectors, begin, end))
+
+    def _add_rows(
+        self,
+        document: Document,
+        language: str,
+        passages: Sequence[Passage],
+        lengths: Sequence[int],
+        encoded: bool,
+        labels: Sequence[NDArray[np.int64]] | None,
+    ) -> None:
         self._documents.add(
             document.id,
             document.title,
@@ -167,19 +249,62 @@ class SegmentWriter:
             encoded,
             self.passages,
         )
-        for passage, block in zip(passages, vectors, strict=True):
+        for place, (passage, length) in enumerate(zip(passages, lengths, strict=True)):
             self._passages.add(
                 self.documents, passage.ordinal, passage.start, passage.end, len(passage.prefix), passage.text
             )
-            self._shards.write(block)
-            self._offsets.append(self._shards.tokens)
-            self._language_tokens[language] += len(block)
+            self._offsets.append(self._offsets[-1] + length)
+            self._language_tokens[language] += length
+            if self._pooling:
+                self._pooling.add([] if labels is None else labels[place])
         self.documents += 1
+
+    def sample_stored(self) -> None:
+        """Offer the sample what the tokens of older segments decode to."""
+        assert self._sample is not None
+        for tokens, begin, end in _pieces(self._stored):
+            self._sample.add(tokens.codec.turn_back(tokens.read(begin, end)))
+
+    def code(self, codec: Codec, done: Callable[[int], None] | None = None) -> None:
+        """Store all tokens by a codec with centroids; `done` is told of tokens as they are coded.
+
+        Tokens that are stored by that codec already are taken over as they are.
+        """
+        self._shards.close()
+        spooled = self._shards.files
+        whole = TokenVectors.open(self._folder, spooled, self._codec, self._shards.tokens)
+        self._codec = codec
+        self._shards = ShardWriter(self._folder, codec.schema, "codes")
+        for tokens, begin, end in _pieces([*self._stored, (whole, 0, len(whole))]):
+            if tokens.codec is codec:
+                self._shards.write(tokens.columns(begin, end))
+            else:
+                vectors = tokens.codec.turn_back(tokens.read(begin, end))
+                columns = codec.encode(vectors)
+                self._shards.write(columns)
+                self._test(vectors[:_TESTED_AT_ONCE], columns)
+            if done:
+                done(end - begin)
+        self._stored = []
+        del whole
+        for name in spooled:
+            (self._folder / name).unlink()
+
+    def _test(self, vectors: NDArray[np.float32] | NDArray[np.float16], columns: Columns) -> None:
+        """Measure the codec's error on some tokens that were just coded."""
+        if not self._codec.coded:
+            return
+        decoded = self._codec.decode({name: values[: len(vectors)] for name, values in columns.items()})
+        wanted = self._codec.turn(vectors.astype(np.float32))
+        self._squared_error += float(((decoded - wanted) ** 2).sum(dtype=np.float64))
+        self._tested += len(vectors)
 
     def finish(self, frequencies: TokenFrequencies) -> SegmentEntry:
         """Close all files, flush them to the disk, and return the segment's entry for a manifest."""
         self._documents.close()
         self._passages.close()
+        if self._pooling:
+            self._pooling.close()
         self._shards.close()
         offsets = np.frombuffer(self._offsets, dtype=np.int64)
         write_table(
@@ -192,14 +317,10 @@ class SegmentWriter:
             ),
             self._folder / "frequencies.arrow",
         )
+        if self._codec.centroids is not None:
+            tokens = TokenVectors.open(self._folder, self._shards.files, self._codec, self._shards.tokens)
+            write_postings(self._folder, tokens, offsets, len(self._codec.centroids))
         sync_file(self._folder)
-        files = {}
-        for path in sorted(self._folder.iterdir()):
-            digest = xxhash.xxh3_128()
-            with path.open("rb") as file:
-                while block := file.read(1 << 22):
-                    digest.update(block)
-            files[path.name] = (path.stat().st_size, digest.hexdigest())
         return SegmentEntry(
             name=self._folder.name,
             documents=self.documents,
@@ -207,7 +328,9 @@ class SegmentWriter:
             tokens=self.tokens,
             shards=tuple(self._shards.files),
             language_tokens=dict(sorted(self._language_tokens.items())),
-            files=files,
+            files=checksums(self._folder),
+            unpooled_tokens=self.unpooled_tokens,
+            squared_error=round(self._squared_error / self._tested, 6) if self._tested else None,
         )
 
     def __enter__(self) -> SegmentWriter:
@@ -219,34 +342,45 @@ class SegmentWriter:
         if kind is not None:
             self._documents.abandon()
             self._passages.abandon()
-            self._shards.__exit__(kind, error, trace)
+            if self._pooling:
+                self._pooling.abandon()
+            self._shards.abandon()
+
+
+def _pieces(
+    ranges: Sequence[tuple[TokenVectors, int, int]],
+) -> Iterator[tuple[TokenVectors, int, int]]:
+    """Ranges of tokens cut to what is coded at once, so that equal input gives equal bytes."""
+    for tokens, begin, end in ranges:
+        for start in range(begin, end, _CODED_AT_ONCE):
+            yield tokens, start, min(start + _CODED_AT_ONCE, end)
 
 
 class Segment:
     """An opened segment; every file is memory-mapped and stays open, so that a later commit cannot
     take it away."""
 
-    def __init__(self, folder: Path, entry: SegmentEntry, dim: int) -> None:
-        for name, (size, _) in entry.files.items():
-            path = folder / name
-            found = path.stat().st_size if path.is_file() else -1
-            if found != size:
-                raise IndexDamaged(
-                    f"{path.name} of {folder.parent} has {max(found, 0)} bytes and the manifest says {size}; "
-                    "index again with --overwrite."
-                )
+    def __init__(self, folder: Path, entry: SegmentEntry, codec: Codec) -> None:
+        check_sizes(folder, dict(entry.files))
         self.entry = entry
         self._documents = map_table(folder / "documents.arrow")
         self._passages = map_table(folder / "passages.arrow")
         offsets = map_table(folder / "offsets.arrow").column("token_offset")
         self.offsets: NDArray[np.int64] = offsets.chunk(0).to_numpy()
-        self.vectors = TokenVectors(folder, entry.shards, dim, entry.tokens)
+        self.vectors = TokenVectors.open(folder, entry.shards, codec, entry.tokens)
         if (
             len(self._documents) != entry.documents
             or len(self._passages) != entry.passages
             or len(self.offsets) != entry.passages + 1
             or not offsets_are_valid(self.offsets, entry.tokens)
         ):
+            raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
+        self._filled: NDArray[np.int64] | None = None
+        self.postings: Postings | None = None
+        if codec.centroids is not None:
+            self.postings = Postings(folder, len(codec.centroids), entry.passages)
+        self._pooling = map_table(folder / _POOLING_FILE) if _POOLING_FILE in entry.files else None
+        if self._pooling is not None and len(self._pooling) != entry.passages:
             raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
         self._frequencies = map_table(folder / "frequencies.arrow")
         self.passage_documents: NDArray[np.int64] = self._passages.column("document").to_numpy()
@@ -296,6 +430,23 @@ class Segment:
         end = int(self.first_passages[last]) if last < self.entry.documents else self.entry.passages
         return range(first, end)
 
-    def passage_vectors(self, row: int) -> NDArray[np.float16]:
-        """Token vectors of a passage, float16 `[tokens, dim]`, as stored."""
+    def labels(self, rows: Sequence[int]) -> list[NDArray[np.int64]] | None:
+        """For each token that was encoded for a passage the stored token that it is part of.
+
+        None where tokens are not pooled; an empty array for a passage of given vectors.
+        """
+        if self._pooling is None:
+            return None
+        found = self._pooling.column("labels").take(pa.array(rows, pa.int64())).to_pylist()
+        return [np.array(labels, dtype=np.int64) for labels in found]
+
+    @property
+    def filled(self) -> NDArray[np.int64]:
+        """Rows of the passages that have tokens, ascending."""
+        if self._filled is None:
+            self._filled = np.flatnonzero(np.diff(self.offsets))
+        return self._filled
+
+    def passage_vectors(self, row: int) -> NDArray[np.float32] | NDArray[np.float16]:
+        """Token vectors of a passage in the codec's space, `[tokens, dim]`."""
         return self.vectors.read(int(self.offsets[row]), int(self.offsets[row + 1]))

@@ -9,10 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from colrank.codec import Codec, StreamSample, Training
 from colrank.config import INDEX_LOCK
 from colrank.encoder import TokenFrequencies, weights_apply
 from colrank.errors import IndexDamaged, IndexLocked, InputError
+from colrank.index.codec_files import read_codec, write_codec
 from colrank.index.manifest import (
+    CodecEntry,
     Manifest,
     manifest_generations,
     manifest_path,
@@ -24,6 +27,7 @@ from colrank.shards import sync_file
 
 _BUILDING = "building"
 _PATIENCE = 100
+_PARTS = ("segment-*", "codec-*")
 
 
 class Snapshot:
@@ -37,7 +41,8 @@ class Snapshot:
             )
         self.folder = folder
         self.manifest = manifest
-        self.segment = Segment(folder / manifest.segments[0].name, manifest.segments[0], manifest.dim)
+        self.codec = read_codec(folder, manifest)
+        self.segment = Segment(folder / manifest.segments[0].name, manifest.segments[0], self.codec)
         self.frequencies: TokenFrequencies = self.segment.frequencies()
 
     @property
@@ -109,32 +114,43 @@ class IndexWriter:
         """Number of the newest committed generation, 0 when there is none."""
         return max(manifest_generations(self.folder), default=0)
 
-    def segment_writer(self, generation: int, dim: int) -> SegmentWriter:
-        """A writer for the segment of a generation, inside the folder of what is being built."""
-        return SegmentWriter(self.building / f"segment-{generation:08d}", dim)
+    def segment_writer(
+        self, generation: int, whole: Codec, longest: int = 0, sample: StreamSample | None = None
+    ) -> SegmentWriter:
+        """A writer for the segment of a generation, inside the folder of what is being built.
+
+        Args:
+            whole, longest, sample: see `SegmentWriter`.
+        """
+        return SegmentWriter(self.building / f"segment-{generation:08d}", whole, longest, sample)
+
+    def write_codec(self, generation: int, codec: Codec, training: Training) -> CodecEntry:
+        """Write the tables of a codec, inside the folder of what is being built."""
+        return write_codec(self.building / f"codec-{generation:08d}", codec, training)
 
     def commit(self, manifest: Manifest) -> None:
         """Move the built segments into place, commit the manifest, and remove older generations.
 
         A reader that has an older generation open keeps it: its files stay mapped.
         """
-        for entry in manifest.segments:
-            built = self.building / entry.name
+        kept = _parts(manifest)
+        for name in kept:
+            built = self.building / name
             if built.is_dir():
-                target = self.folder / entry.name
+                target = self.folder / name
                 shutil.rmtree(target, ignore_errors=True)  # of a writer killed before its commit
                 self._moved.append(target)
                 built.rename(target)
         sync_file(self.folder)
         write_manifest(self.folder, manifest, self.building)
         self._moved = []
-        kept = {entry.name for entry in manifest.segments}
         for generation in manifest_generations(self.folder):
             if generation < manifest.generation:
                 manifest_path(self.folder, generation).unlink()
-        for path in self.folder.glob("segment-*"):
-            if path.name not in kept:
-                shutil.rmtree(path, ignore_errors=True)
+        for pattern in _PARTS:
+            for path in self.folder.glob(pattern):
+                if path.name not in kept:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -142,7 +158,7 @@ class IndexWriter:
         shutil.rmtree(self.building, ignore_errors=True)
         if self._moved:
             # Stopped between moving segments and the commit, or just after it.
-            named = _segments_in_use(self.folder)
+            named = _parts(read_manifest(self.folder)) if is_index(self.folder) else set()
             for path in self._moved:
                 if path.name not in named:
                     shutil.rmtree(path, ignore_errors=True)
@@ -156,8 +172,10 @@ class IndexWriter:
             os.close(self._lock)
 
 
-def _segments_in_use(folder: Path) -> set[str]:
-    return {entry.name for entry in read_manifest(folder).segments} if is_index(folder) else set()
+def _parts(manifest: Manifest) -> set[str]:
+    """Folders that a generation consists of."""
+    codec = set() if manifest.codec is None else {manifest.codec.name}
+    return codec | {entry.name for entry in manifest.segments}
 
 
 def _locked(folder: Path) -> int:
@@ -189,6 +207,6 @@ def _check_target(folder: Path) -> None:
         raise InputError(f"{folder} is a file; name a folder for the index.")
     ours = (INDEX_LOCK, _BUILDING)
     names = [path.name for path in folder.iterdir()]
-    strangers = [name for name in names if name not in ours and not name.startswith("segment-")]
+    strangers = [name for name in names if name not in ours and not any(map(Path(name).match, _PARTS))]
     if strangers:
         raise InputError(f"{folder} is not an index and holds {strangers[0]!r}; name an empty or new folder.")

@@ -1,0 +1,158 @@
+"""Centroids of token vectors: k-means and nearest centroids, by FAISS. The only module that touches it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colrank.errors import MissingExtra
+from colrank.types import Vectors
+
+TOKENS_PER_CENTROID = 30
+"""Fewest tokens of the training sample for each centroid."""
+
+ITERATIONS = 4
+"""Rounds of k-means; more of them lower the codec's error by less than its noise (`bench/codec.py`)."""
+
+HNSW_FROM = 1 << 16
+"""From so many centroids on, the nearest are found through a graph; below, comparing with all is faster."""
+
+_LINKS = 32
+_EFFORT = 64
+_BLOCK = 1 << 14
+
+
+def require_faiss() -> Any:
+    """Return the module `faiss`.
+
+    Raises:
+        MissingExtra: it is not installed; the sentence says which extra to install.
+    """
+    try:
+        return importlib.import_module("faiss")
+    except ImportError as error:
+        raise MissingExtra(
+            "Residual codes and the prefilter need FAISS; install it with: pip install 'colrank[cpu]' "
+            "(or 'colrank[gpu]' for an NVIDIA GPU, never both), or keep vectors whole with bits 16."
+        ) from error
+
+
+def faiss_is_there() -> bool:
+    """Whether the module `faiss` can be imported."""
+    try:
+        require_faiss()
+    except MissingExtra:
+        return False
+    return True
+
+
+def centroid_count(tokens: int, sampled: int) -> int:
+    """How many centroids suit a collection: 2^floor(log2(16 sqrt(tokens))), as far as the sample bears.
+
+    The rule is PLAID's (Santhanam et al. 2022, "PLAID: An Efficient Engine for Late Interaction
+    Retrieval").
+
+    Args:
+        tokens: tokens of the collection, at least 1.
+        sampled: vectors that k-means will see; each centroid has `TOKENS_PER_CENTROID` of them.
+    """
+    wanted = 1 << int(np.floor(np.log2(16 * np.sqrt(max(1, tokens)))))
+    return int(max(1, min(wanted, sampled // TOKENS_PER_CENTROID)))
+
+
+def train_centroids(sample: Vectors, count: int, seed: int) -> Vectors:
+    """Cluster vectors by k-means.
+
+    Args:
+        sample: float32 `[vectors, dim]`, at least one.
+        count: centroids wanted; fewer come back where the sample holds fewer different vectors.
+        seed: of the first choice of centroids.
+
+    Returns:
+        float32 `[centroids, dim]`, all different and finite, values that float16 holds exactly.
+    """
+    distinct = np.unique(sample.astype(np.float16), axis=0) if count > 1 else sample[:1]
+    count = min(count, len(distinct))
+    if count == 1:
+        found = sample.mean(axis=0, keepdims=True, dtype=np.float64).astype(np.float32)
+    elif count == len(distinct):
+        found = distinct.astype(np.float32)
+    else:
+        faiss = require_faiss()
+        means = faiss.Kmeans(
+            sample.shape[1],
+            count,
+            niter=ITERATIONS,
+            seed=seed,
+            min_points_per_centroid=1,
+            max_points_per_centroid=len(sample),
+        )
+        means.train(np.ascontiguousarray(sample, dtype=np.float32))
+        found = means.centroids
+    found = found[np.isfinite(found).all(axis=1)].astype(np.float16)
+    return np.unique(found, axis=0).astype(np.float32)
+
+
+class CentroidIndex:
+    """Finds the centroids nearest to vectors, through a FAISS index made on first use.
+
+    Args:
+        centroids: float32 `[centroids, dim]`.
+        hnsw_from: see `HNSW_FROM`.
+    """
+
+    def __init__(self, centroids: Vectors, hnsw_from: int = HNSW_FROM) -> None:
+        self._centroids = np.ascontiguousarray(centroids, dtype=np.float32)
+        self._hnsw = len(centroids) >= hnsw_from
+        self._made: dict[str, Any] = {}
+
+    @property
+    def kind(self) -> str:
+        """`flat` or `hnsw`."""
+        return "hnsw" if self._hnsw else "flat"
+
+    def _index(self, metric: str) -> Any:
+        if metric not in self._made:
+            faiss = require_faiss()
+            which = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
+            dim = self._centroids.shape[1]
+            if self._hnsw:
+                index = faiss.IndexHNSWFlat(dim, _LINKS, which)
+                index.hnsw.efConstruction = 2 * _EFFORT
+                index.hnsw.efSearch = _EFFORT
+            else:
+                index = faiss.IndexFlat(dim, which)
+            index.add(self._centroids)
+            self._made[metric] = index
+        return self._made[metric]
+
+    def assign(self, vectors: Vectors) -> NDArray[np.int64]:
+        """The nearest centroid (Euclidean) of each vector: int64 `[vectors]`."""
+        index = self._index("l2")
+        out = np.empty(len(vectors), dtype=np.int64)
+        for begin in range(0, len(vectors), _BLOCK):
+            block = np.ascontiguousarray(vectors[begin : begin + _BLOCK], dtype=np.float32)
+            out[begin : begin + _BLOCK] = index.search(block, 1)[1][:, 0]
+        return out
+
+    def probe(self, query: Vectors, nprobe: int) -> NDArray[np.int64]:
+        """The `nprobe` centroids of largest inner product with each query token.
+
+        Returns:
+            int64 `[tokens, nprobe]`, best first; as many columns as there are centroids, at most.
+        """
+        index = self._index("ip")
+        nprobe = min(nprobe, len(self._centroids))
+        params = None
+        if self._hnsw:
+            if 4 * nprobe >= len(
+                self._centroids
+            ):  # so much of the graph that a comparison with all is cheaper
+                similarity = query @ self._centroids.T
+                return np.argsort(-similarity, axis=1, kind="stable")[:, :nprobe]
+            params = require_faiss().SearchParametersHNSW(efSearch=max(_EFFORT, 2 * nprobe))
+        found = index.search(np.ascontiguousarray(query, dtype=np.float32), nprobe, params=params)[1]
+        return np.asarray(found, dtype=np.int64)

@@ -1,0 +1,7 @@
+"""Token vectors in few bytes: bits, codec, its training, and the sample that it is trained on."""
+
+from colrank.codec.codec import BLOCK, Codec, Columns, whole_vectors
+from colrank.codec.sample import StreamSample
+from colrank.codec.train import Training, train_codec
+
+__all__ = ["BLOCK", "Codec", "Columns", "StreamSample", "Training", "train_codec", "whole_vectors"]

@@ -1,0 +1,157 @@
+"""Candidates: from the centroids nearest to the query's tokens to a short list of passages.
+
+    probe    the nprobe centroids nearest to each query token (FAISS)
+    gather   the passages in their postings, with a first score from the probed lists alone
+    prune    centroid scores: MaxSim in which each token stands for its centroid; the best go on
+
+After PLAID (Santhanam et al. 2022, arXiv:2205.09707), with its threshold (`prune`): a token whose
+centroid is less similar than that to every query token is left out of the centroid scores. The first
+score is WARP's (Scheerer et al. 2025, arXiv:2501.17788): where a passage is in none of a query token's
+lists, that token counts as much as its farthest probed centroid.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colrank.config import SearchConfig
+from colrank.index import Segment, Snapshot
+from colrank.score import QueryVectors, token_rows
+
+_BLOCK_TOKENS = 1 << 15
+
+GATHERED = 4
+"""Passages that get centroid scores, for each of the shortlist."""
+
+NO_PRUNING = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The prefilter's settings for one search; see `colrank.config.SearchConfig`."""
+
+    nprobe: int
+    shortlist: int
+    prune: float
+
+
+def plan(snapshot: Snapshot, config: SearchConfig, k: int) -> Plan:
+    """Settings for k hits: those given, else those stored in the index, else the defaults."""
+    stored = snapshot.manifest.knobs
+    default = default_plan(k)
+
+    def first(*values: float | None) -> float:
+        return next(value for value in values if value is not None)
+
+    return Plan(
+        int(first(config.nprobe, stored.nprobe, default.nprobe)),
+        max(k, int(first(config.shortlist, stored.shortlist, default.shortlist))),
+        float(first(config.prune, stored.prune, default.prune)),
+    )
+
+
+def default_plan(k: int) -> Plan:
+    """Settings for k hits, chosen by measurement (`bench/prefilter.py`)."""
+    return Plan(nprobe=16 if k <= 20 else 32, shortlist=max(256, 4 * k), prune=NO_PRUNING)
+
+
+def candidates(
+    query: QueryVectors, segment: Segment, settings: Plan, *, prune: bool = True
+) -> NDArray[np.int64]:
+    """Passages worth scoring from their codes, ascending: int64.
+
+    Args:
+        query: at least one token.
+        segment: with postings.
+        settings: how wide to look.
+        prune: False gives every passage in the probed lists.
+    """
+    assert segment.postings is not None
+    codec = segment.vectors.codec
+    assert codec.centroids is not None
+    # A token of no weight, or nearly none, adds nothing to any score.
+    live = query.weights > 0
+    if not live.any():
+        live[:] = True
+    vectors = query.turned(codec).astype(np.float32)[live]
+    weights = query.weights[live]
+    probed = codec.centroid_index.probe(vectors, settings.nprobe)
+    similarity = vectors @ codec.centroids.T
+    if not prune:
+        return np.unique(segment.postings.gather(np.unique(probed))[0])
+    rows, scores = _list_scores(segment, probed, similarity, weights)
+    wide = _best(rows, scores, GATHERED * settings.shortlist)
+    if len(wide) <= settings.shortlist:
+        return wide
+    return _best(
+        wide, _centroid_scores(segment, wide, similarity, weights, settings.prune), settings.shortlist
+    )
+
+
+def _best(rows: NDArray[np.int64], scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """The `count` rows of largest score, ascending; equal scores go by row."""
+    if len(rows) <= count:
+        return rows
+    order = np.argsort(-scores, kind="stable")[:count]
+    return np.sort(rows[order])
+
+
+def _list_scores(
+    segment: Segment,
+    probed: NDArray[np.int64],
+    similarity: NDArray[np.float32],
+    weights: NDArray[np.float32],
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Passages in the probed lists, ascending, and their scores from those lists alone."""
+    assert segment.postings is not None
+    tokens, nprobe = probed.shape
+    listed, lengths = segment.postings.gather(probed.reshape(-1))
+    near = np.take_along_axis(similarity, probed, axis=1)
+    # Lists come best first, so a passage's first mention by a query token is its best.
+    mention = np.repeat(np.arange(tokens), lengths.reshape(tokens, nprobe).sum(axis=1))
+    passages = len(segment.offsets) - 1
+    _, first = np.unique(mention * passages + listed, return_index=True)
+    gain = np.repeat((near - near[:, -1:]).reshape(-1), lengths)[first]
+    rows, place = np.unique(listed[first], return_inverse=True)
+    scores = np.bincount(place, weights=gain * weights[mention[first]], minlength=len(rows))
+    return rows, (scores + float(weights @ near[:, -1])).astype(np.float32)
+
+
+def _centroid_scores(
+    segment: Segment,
+    rows: NDArray[np.int64],
+    similarity: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    prune: float,
+) -> NDArray[np.float32]:
+    """MaxSim of some passages in which every token stands for its centroid: float32 `[rows]`."""
+    lengths = segment.offsets[rows + 1] - segment.offsets[rows]
+    owner = np.repeat(np.arange(len(rows)), lengths)
+    ids = segment.vectors.take(token_rows(rows, segment.offsets), ["centroid"])["centroid"]
+    if prune > NO_PRUNING:
+        kept = similarity.max(axis=0)[ids] >= prune
+        ids, owner = ids[kept], owner[kept]
+    out = np.full(len(rows), -np.inf, dtype=np.float32)
+    by_centroid = np.ascontiguousarray(similarity.T)
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    cuts = [
+        0,
+        *np.searchsorted(starts, np.arange(_BLOCK_TOKENS, len(ids), _BLOCK_TOKENS)).tolist(),
+        len(starts),
+    ]
+    for begin, end in itertools.pairwise(cuts):
+        if begin < end:
+            last = starts[end] if end < len(starts) else len(ids)
+            block = by_centroid[ids[starts[begin] : last]]
+            best = np.maximum.reduceat(block, starts[begin:end] - starts[begin], axis=0)
+            out[owner[starts[begin:end]]] = best @ weights
+    return out
+
+
+def widened(settings: Plan) -> Plan:
+    """Settings that look further."""
+    return replace(settings, nprobe=2 * settings.nprobe, shortlist=2 * settings.shortlist, prune=NO_PRUNING)
