@@ -24,7 +24,7 @@ def pack(values: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
     each = 8 // width
     padded = np.zeros((rows, row_bytes(columns, width) * each), dtype=np.uint8)
     padded[:, :columns] = values
-    groups = padded.reshape(rows, -1, each)
+    groups = padded.reshape(rows, row_bytes(columns, width), each)
     packed = groups[:, :, 0].copy()
     for place in range(1, each):
         packed |= groups[:, :, place] << np.uint8(place * width)
@@ -36,7 +36,7 @@ def unpack(packed: NDArray[np.uint8], columns: int, width: int) -> NDArray[np.ui
     shifts = np.arange(0, 8, width, dtype=np.uint8)
     mask = np.uint8((1 << width) - 1)
     spread = (packed[:, :, None] >> shifts) & mask
-    return spread.reshape(len(packed), -1)[:, :columns]
+    return spread.reshape(len(packed), packed.shape[1] * len(shifts))[:, :columns]
 
 
 def byte_table(levels: NDArray[np.float32], width: int) -> NDArray[np.float32]:

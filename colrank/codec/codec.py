@@ -139,7 +139,7 @@ class Codec:
         residual = turned - near
         codes = even_codes(residual, self.bits)
         level = codes.astype(np.float32) - np.float32((2**self.bits - 1) / 2)
-        exact = unit_scale(near, level)
+        exact = unit_scale(near, residual, level)
         middles = (self.scales[:-1] + self.scales[1:]) / 2
         scale = np.searchsorted(middles, exact).astype(np.uint8)
         return {"code": pack(codes, self.bits), "scale": scale}
@@ -180,7 +180,8 @@ class Codec:
                 "index again with --overwrite."
             )
         table = self._byte_levels
-        spread = np.take(table, columns["code"], axis=0).reshape(len(ids), -1)
+        spread = np.take(table, columns["code"], axis=0)
+        spread = spread.reshape(len(ids), spread.shape[1] * spread.shape[2])
         out = spread if spread.shape[1] == self.dim else np.ascontiguousarray(spread[:, : self.dim])
         if self.kind == "linear":
             assert self.scales is not None
@@ -248,16 +249,20 @@ def _rounded(residual: Vectors, step: NDArray[np.float32], half: int) -> NDArray
     return (np.clip(scaled, -half, half - 1) + half).astype(np.uint8)
 
 
-def unit_scale(near: Vectors, level: Vectors) -> NDArray[np.float32]:
-    """The scale s >= 0 that gives `near + s * level` unit length; the nearest to it where there is none.
+def unit_scale(near: Vectors, residual: Vectors, level: Vectors) -> NDArray[np.float32]:
+    """The scale s that gives `near + s * level` unit length, never far from the least-squares scale.
+
+    A line can leave the unit sphere far from where the residual ends, when the residual is small and
+    rounded away from its direction; so s stays between half and twice the scale that fits best.
 
     Args:
-        near: the centroid of each token, float32 `[tokens, dim]`.
-        level: its residual's levels, float32 `[tokens, dim]`.
+        near, residual, level: the centroid of each token, its residual and that residual's levels,
+            float32 `[tokens, dim]`.
     """
     square = np.einsum("ij,ij->i", level, level).astype(np.float64)
     cross = np.einsum("ij,ij->i", near, level).astype(np.float64)
     rest = 1.0 - np.einsum("ij,ij->i", near, near).astype(np.float64)
+    fitting = np.maximum(np.einsum("ij,ij->i", residual, level), 0.0) / square
     root = np.sqrt(np.maximum(cross * cross + square * rest, 0.0))
-    scale: NDArray[np.float32] = np.maximum((root - cross) / square, 0.0).astype(np.float32)
+    scale: NDArray[np.float32] = np.clip((root - cross) / square, fitting / 2, fitting * 2).astype(np.float32)
     return scale
