@@ -36,6 +36,14 @@ def read_qrels(collection: str) -> list[ir_measures.Qrel]:
     return [ir_measures.Qrel(query, document, int(float(grade))) for query, document, grade in rows]
 
 
+def read_judgements(collection: str) -> dict[str, dict[str, int]]:
+    """Grades by query and document, of queries with a relevant document."""
+    found: dict[str, dict[str, int]] = {}
+    for qrel in read_qrels(collection):
+        found.setdefault(qrel.query_id, {})[qrel.doc_id] = qrel.relevance
+    return {query: grades for query, grades in found.items() if max(grades.values()) >= 1}
+
+
 def measure(
     collection: str, run: Mapping[str, Iterable[tuple[str, float]]], names: Iterable[str]
 ) -> dict[str, float]:

@@ -11,12 +11,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from colrank.api import ColRank
     from colrank.errors import ColRankError
+    from colrank.evaluate import Evaluation
     from colrank.types import BuildReport, Document, Explanation, Hit, Hits, TokenMatch
 
-__all__ = ["BuildReport", "ColRank", "ColRankError", "Document", "Explanation", "Hit", "Hits", "TokenMatch"]
+__all__ = [
+    "BuildReport",
+    "ColRank",
+    "ColRankError",
+    "Document",
+    "Evaluation",
+    "Explanation",
+    "Hit",
+    "Hits",
+    "TokenMatch",
+]
 __version__ = "0.1.0"
 
-_HOMES = {"ColRank": "colrank.api", "ColRankError": "colrank.errors"}
+_HOMES = {
+    "ColRank": "colrank.api",
+    "ColRankError": "colrank.errors",
+    "Evaluation": "colrank.evaluate",
+}
 
 
 def __getattr__(name: str) -> Any:

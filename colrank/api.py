@@ -39,11 +39,13 @@ from colrank.config import (
 from colrank.corpus import document_from_record, find_files, plain_metadata, read_file
 from colrank.encoder import Encoder, load_encoder
 from colrank.errors import IndexExists, InputError, ModelMismatch, ProjectionMisfit
+from colrank.evaluate import Evaluation, evaluate
 from colrank.explain import explain, highlight
-from colrank.index import IndexWriter, Manifest, Snapshot, is_index, open_snapshot
+from colrank.index import IndexWriter, Knobs, Manifest, Snapshot, is_index, open_snapshot
 from colrank.prefilter import plan
 from colrank.score import QueryVectors
 from colrank.search import Query, Stage, scans, search
+from colrank.tune import DRAWN_QUERIES, Tuning, drawn_texts, drawn_vectors, tune
 from colrank.types import BuildReport, Document, Explanation, Hit, Hits, Problems, is_utf8
 
 QueryInput: TypeAlias = str | NDArray[Any]
@@ -501,6 +503,106 @@ class ColRank:
         snapshot = self.snapshot
         prepared = self.prepare([query], snapshot)[0]
         return explain(snapshot, prepared, id, self.encoder if self._config is not None else None)
+
+    def evaluate(
+        self,
+        queries: Mapping[str, QueryInput] | str | Path,
+        qrels: Mapping[str, Mapping[str, int]] | str | Path,
+        *,
+        depth: int = 100,
+        stages: bool = False,
+        vectors: Mapping[str, Any] | str | Path | None = None,
+        baseline: Mapping[str, Sequence[tuple[str, float]]] | str | Path | None = None,
+        scan: Scan = "auto",
+        nprobe: int | None = None,
+        shortlist: int | None = None,
+        prune: float | None = None,
+        progress: Progress | None = None,
+    ) -> Evaluation:
+        """Search for every query with known answers, by document, and judge what is found.
+
+        Args:
+            queries: text or vectors by query id; or a file of .jsonl (`_id`, `text`), .tsv (id, query) or
+                .npz (one array an id); or a folder that holds queries.jsonl.
+            qrels: grade by query and document; or a file of TSV or in TREC's format; or a folder whose
+                qrels/ holds test.tsv, or one .tsv file. A grade of at least 1 means relevant.
+            depth: documents ranked for each query, at least 100.
+            stages: also measure what each stage of the search loses; encodes the whole index again.
+            vectors: for the stages, the array of each document that was added as vectors, by id, or an .npz
+                file of them.
+            baseline: ranked documents by query, or a TREC run file, to compare with.
+            scan, nprobe, shortlist, prune: as in `search`.
+            progress: told of the progress.
+
+        Raises:
+            InputError: a file is not what it should be, queries, judgements and index have nothing in
+                common, or the stages lack vectors.
+            MissingExtra: the extra `eval` is not installed.
+        """
+        snapshot = self.snapshot
+        return evaluate(
+            snapshot,
+            queries,
+            qrels,
+            prepare=lambda inputs: self.prepare(inputs, snapshot),
+            encoder=None if self._config is None else lambda: self.encoder,
+            config=SearchConfig(scan, nprobe, shortlist, prune),
+            depth=depth,
+            stages=stages,
+            vectors=vectors,
+            baseline=baseline,
+            progress=progress,
+        )
+
+    def tune(
+        self,
+        recall: float = 0.99,
+        k: int = 10,
+        *,
+        queries: Sequence[QueryInput] | None = None,
+        drawn: int = DRAWN_QUERIES,
+        store: bool = False,
+    ) -> Tuning:
+        """Find the fastest prefilter settings whose recall@k against the full scan is at least `recall`.
+
+        Args:
+            recall: the wanted share of the full scan's k best passages.
+            k: hits a query.
+            queries: texts or arrays; None draws some from the index's passages, which are easier.
+            drawn: how many are drawn.
+            store: keep the settings in the index (a new generation), so that searches use them.
+
+        Raises:
+            InputError: an impossible recall or k, no query, an index without a prefilter, or nothing to
+                store because no setting reached the recall.
+        """
+        snapshot = self.snapshot
+        inputs: Sequence[QueryInput]
+        if queries is not None:
+            inputs = list(queries)
+        elif drawn < 1:
+            raise InputError(f"drawn is {drawn!r}; draw at least 1 query.")
+        else:
+            texts = drawn_texts(snapshot, drawn) if self._config else []
+            inputs = texts or drawn_vectors(snapshot, drawn)
+        found = tune(snapshot, self.prepare(inputs, snapshot), k=k, recall=recall, drawn=queries is None)
+        if store:
+            if found.best is None:
+                raise InputError(
+                    f"No settings reached a recall of {recall:g}, so none are stored; ask for less, or "
+                    "search with scan 'always'."
+                )
+            self._store_knobs(Knobs(found.best.nprobe, found.best.shortlist, found.best.prune))
+        return found
+
+    def _store_knobs(self, knobs: Knobs) -> None:
+        with IndexWriter(self.path) as writer:
+            manifest = open_snapshot(self.path).manifest
+            if manifest.segments != self.snapshot.manifest.segments:
+                raise InputError(f"{self.path} was changed since it was opened; open it and tune it again.")
+            writer.commit(replace(manifest, generation=manifest.generation + 1, knobs=knobs))
+        self._snapshot = open_snapshot(self.path)
+        self._settings = self._snapshot.manifest
 
     def stats(self) -> dict[str, Any]:
         """Counts, bytes by part, model, token weights and kernels of this snapshot, as plain values."""

@@ -74,7 +74,7 @@ def train_centroids(sample: Vectors, count: int, seed: int) -> Vectors:
     Returns:
         float32 `[centroids, dim]`, all different and finite, values that float16 holds exactly.
     """
-    distinct = np.unique(sample.astype(np.float16), axis=0) if count > 1 else sample[:1]
+    distinct = _distinct(sample.astype(np.float16)) if count > 1 else sample[:1]
     count = min(count, len(distinct))
     if count == 1:
         found = sample.mean(axis=0, keepdims=True, dtype=np.float64).astype(np.float32)
@@ -93,7 +93,14 @@ def train_centroids(sample: Vectors, count: int, seed: int) -> Vectors:
         means.train(np.ascontiguousarray(sample, dtype=np.float32))
         found = means.centroids
     found = found[np.isfinite(found).all(axis=1)].astype(np.float16)
-    return np.unique(found, axis=0).astype(np.float32)
+    return _distinct(found).astype(np.float32)
+
+
+def _distinct(rows: NDArray[np.float16]) -> NDArray[np.float16]:
+    """Different rows, in the order of their bytes (`np.unique` by axis is a hundred times slower)."""
+    rows = np.ascontiguousarray(rows + np.float16(0))  # one zero, not two
+    as_bytes = np.unique(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0])
+    return as_bytes.view(np.float16).reshape(-1, rows.shape[1])
 
 
 class CentroidIndex:

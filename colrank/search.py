@@ -22,7 +22,7 @@ Stage = Callable[["Query", Hits], Hits]
 
 _SCORES_AT_ONCE = 1 << 24
 
-SCAN_BELOW_TOKENS = 150_000
+SCAN_BELOW_TOKENS = 200_000
 """Below so many tokens scoring every passage is as fast as the prefilter (`bench/prefilter.py`)."""
 
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from colrank.cli.main import main
 from colrank.cli.render import hit_record, print_build, print_hits, shown_passage
-from colrank.cli.search import read_queries
 from colrank.errors import InputError
+from colrank.evaluate import read_queries
 from colrank.types import BuildReport, Hit, Hits, Problems, Span
 
 
@@ -103,6 +103,9 @@ def test_brackets_are_text_not_markup(capsys, tmp_path: Path):
         "passage_tokens": 256,
         "weighted": False,
         "language_tokens": {"en": 2},
+        "bits": 16,
+        "codec": None,
+        "pool": 1,
     }
     print_build(Path("my[red].index[/b]"), report, stats, [])
     shown = capsys.readouterr().out

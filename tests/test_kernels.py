@@ -7,7 +7,7 @@ import os
 import colrank_kernels
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 CASES = [
@@ -43,6 +43,36 @@ def test_native_and_numpy_agree(offsets: list[int], tokens: int):
         assert colrank_kernels.offsets_are_valid(array, tokens) is said
     finally:
         colrank_kernels._cpu = native
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 3, 8, 33, 128]),
+    st.sampled_from([0, 1, 7, 300]),
+    st.sampled_from([np.uint16, np.uint32]),
+)
+@settings(deadline=None)
+def test_native_and_numpy_decode_to_the_same_bits(seed: int, bits: int, dim: int, tokens: int, kind: type):
+    rng = np.random.default_rng(seed)
+    each = 8 // bits
+    code = rng.integers(0, 256, (tokens, -(-dim // each))).astype(np.uint8)
+    ids = rng.integers(0, 9, tokens).astype(kind)
+    scale = rng.random(tokens).astype(np.float32)
+    centroids = rng.standard_normal((9, dim)).astype(np.float32)
+    table = rng.standard_normal((256, each)).astype(np.float32)
+    native = colrank_kernels._cpu
+    said = colrank_kernels.decode_linear(code, ids, scale, centroids, table)
+    expected = table[code].reshape(tokens, code.shape[1] * each)[:, :dim] * scale[:, None] + centroids[ids]
+    assert np.array_equal(said, expected)
+    try:
+        colrank_kernels._cpu = None
+        assert np.array_equal(colrank_kernels.decode_linear(code, ids, scale, centroids, table), expected)
+    finally:
+        colrank_kernels._cpu = native
+    if tokens:
+        ids[-1] = 9
+        assert colrank_kernels.decode_linear(code, ids, scale, centroids, table) is None
 
 
 def test_the_kernels_are_compiled_where_they_must_be():

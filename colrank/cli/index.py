@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from colrank.cli.options import PATH, field_options, index_option, model_options
-from colrank.config import EMBEDDED_MODEL, FieldNames, TokenWeights
+from colrank.config import BITS, DEFAULT_BITS, EMBEDDED_MODEL, SMALL_TOKENS, FieldNames, Kind, TokenWeights
 
 
 @click.command("index", short_help="Index folders and files of text.")
@@ -39,6 +39,27 @@ from colrank.config import EMBEDDED_MODEL, FieldNames, TokenWeights
     show_default=True,
     help="Weights of query tokens; auto is idf for the embedded model on text that is mostly not English.",
 )
+@click.option(
+    "--bits",
+    type=click.Choice([str(bits) for bits in BITS]),
+    help="Bits a dimension: 1 to 8 for residual codes, 16 or 32 for whole vectors. "
+    f"[default: 16 below {SMALL_TOKENS:,} tokens, else {DEFAULT_BITS}]",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["linear", "quantile"]),
+    default="linear",
+    show_default=True,
+    help="Residual codes: linear (rotated, evenly spaced) or quantile (as in ColBERTv2).",
+)
+@click.option(
+    "--pool",
+    type=int,
+    default=1,
+    show_default=True,
+    help="About so many similar tokens of a passage become one vector; 1 keeps all.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the sample, rotation and k-means.")
 @field_options
 @click.option("--strict", is_flag=True, help="Any document that cannot be read is an error.")
 def command(
@@ -53,6 +74,10 @@ def command(
     passage_tokens: int | None,
     overlap: int,
     token_weights: TokenWeights,
+    bits: str | None,
+    kind: Kind,
+    pool: int,
+    seed: int,
     id_field: tuple[str, ...],
     title_field: tuple[str, ...],
     text_field: tuple[str, ...],
@@ -80,6 +105,10 @@ def command(
         passage_tokens=passage_tokens,
         overlap=overlap,
         token_weights=token_weights,
+        bits=None if bits is None else int(bits),
+        kind=kind,
+        pool=pool,
+        seed=seed,
         overwrite=overwrite,
     )
     default = FieldNames()

@@ -19,6 +19,8 @@ _COMMANDS = {
     "index": "Index folders and files of text.",
     "search": "Find the passages that answer a query.",
     "explain": "Show token by token why a passage matched.",
+    "eval": "Judge the index by queries with known answers.",
+    "tune": "Find the fastest search settings for a wanted recall.",
     "stats": "Show what an index holds and costs.",
 }
 
@@ -95,14 +97,16 @@ def _checked(where: str, option: click.Option, value: Any) -> Any:
         if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
             raise InputError(f"{where} is {value!r}; give a string or a list of strings.")
         return values
-    expected: type = str
+    expected: tuple[type, ...] = (str,)
     if option.is_flag:
-        expected = bool
+        expected = (bool,)
     elif isinstance(option.type, click.types.IntParamType):
-        expected = int
-    if type(value) is not expected:
-        kind = {bool: "true or false", int: "a whole number", str: "a string"}[expected]
-        raise InputError(f"{where} is {value!r}; give {kind}.")
+        expected = (int,)
+    elif isinstance(option.type, click.types.FloatParamType):
+        expected = (float, int)
+    if type(value) not in expected:
+        kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+        raise InputError(f"{where} is {value!r}; give {kinds[expected[0]]}.")
     return value
 
 

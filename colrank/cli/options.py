@@ -67,6 +67,33 @@ def model_options(command: Command) -> Command:
     return command
 
 
+def search_options(command: Command) -> Command:
+    """How candidates are found."""
+    for option in reversed(
+        (
+            click.option(
+                "--scan",
+                type=click.Choice(["auto", "always", "never"]),
+                default="auto",
+                show_default=True,
+                help="Score every passage, or go through the prefilter; auto does what is faster.",
+            ),
+            click.option(
+                "--nprobe", type=int, help="Centroids looked up for each query token. [default: by k]"
+            ),
+            click.option("--shortlist", type=int, help="Passages scored from their codes. [default: by k]"),
+            click.option(
+                "--prune",
+                type=float,
+                help="Leave centroids less similar than this to every query token out of the centroid "
+                "scores; -1 leaves none out. [default: -1]",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 def field_options(command: Command) -> Command:
     """Which fields of a record hold what."""
     for name, default in (("text", "text"), ("title", "title"), ("id", "_id, id")):

@@ -29,6 +29,8 @@ class _Rate(ProgressColumn):
             return Text("")
         if tokens := task.fields["tokens"]:
             return Text(f"{tokens / seconds:,.0f} tokens/s", style="dim")
+        if task.fields["unit"] == "tokens":
+            return Text(f"{task.completed / seconds:,.0f} tokens/s", style="dim")
         if task.fields["unit"] == "bytes":
             return Text(f"{human_bytes(task.completed / seconds)}/s", style="dim")
         return Text("")

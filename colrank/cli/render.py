@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from colrank.language import UNKNOWN
+from colrank.tune import Tuning
 from colrank.types import BuildReport, Explanation, Hit, Hits, Span
 
 _SHOWN_CHARACTERS = 420
@@ -145,6 +146,9 @@ def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], note
         f"token weights {'on' if stats['weighted'] else 'off'}, languages {_languages(stats)}.",
         soft_wrap=True,
     )
+    error = stats["codec"] and stats["codec"]["squared_error"]
+    lost = f", squared error {error:.4f} on unseen tokens" if error else ""
+    console.print(f"Stored as {_storage(stats)}{_pooled(stats)}{lost}.", soft_wrap=True)
 
 
 def _languages(stats: Mapping[str, Any]) -> str:
@@ -161,6 +165,50 @@ def _longest(stats: Mapping[str, Any]) -> str:
     return f" of at most {stats['passage_tokens']} tokens" if stats["passage_tokens"] else ""
 
 
+def _pooled(stats: Mapping[str, Any]) -> str:
+    if stats["pool"] == 1:
+        return ""
+    return f", pooled by {stats['pool']} from {stats['unpooled_tokens']:,}"
+
+
+def _storage(stats: Mapping[str, Any]) -> str:
+    codec = stats["codec"]
+    if codec is None or stats["bits"] >= 16:
+        return f"float{stats['bits']}" + (f" beside {codec['centroids']:,} centroids" if codec else "")
+    plural = "" if stats["bits"] == 1 else "s"
+    return f"{codec['kind']} codes of {stats['bits']} bit{plural} over {codec['centroids']:,} centroids"
+
+
+def _codec_rows(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the codec loses, on tokens that its training did not see and on those of this build."""
+    codec = stats["codec"]
+    if codec is None or stats["bits"] >= 16:
+        return []
+    unseen = "not measured: training saw every token"
+    if codec["squared_error"] is not None:
+        unseen = (
+            f"{codec['squared_error']:.4f} squared, cosine {codec['cosine']:.4f} "
+            f"({codec['held_out']:,} tokens unseen in training)"
+        )
+    rows = [("Codec error", unseen)]
+    if codec["segment_squared_error"] is not None:
+        rows.append(("  last build", f"{codec['segment_squared_error']:.4f} squared"))
+    if stats["tokens"] > codec["tokens"]:
+        rows.append(("  trained at", f"{codec['tokens']:,} tokens"))
+    return rows
+
+
+def _search_way(stats: Mapping[str, Any]) -> str:
+    search = stats["search"]
+    if search["scan"]:
+        return "every passage is scored"
+    kept = ", stored by tune" if search["stored"] else ", the defaults for k = 10"
+    return (
+        f"prefilter ({search['centroid_index']}): nprobe {search['nprobe']}, "
+        f"shortlist {search['shortlist']}, prune {search['prune']:g}{kept}"
+    )
+
+
 def print_stats(stats: Mapping[str, Any]) -> None:
     """What an index holds and costs, as a table."""
     sizes = stats["bytes"]
@@ -168,9 +216,17 @@ def print_stats(stats: Mapping[str, Any]) -> None:
         ("Index", f"{stats['path']} (generation {stats['generation']})"),
         ("Documents", f"{stats['documents']:,}"),
         ("Passages", f"{stats['passages']:,}{_longest(stats)}"),
-        ("Tokens", f"{stats['tokens']:,} x {stats['dim']} dimensions, float16"),
+        ("Tokens", f"{stats['tokens']:,} x {stats['dim']} dimensions{_pooled(stats)}"),
+        ("Stored as", _storage(stats)),
+        *_codec_rows(stats),
+        ("Search", _search_way(stats)),
         ("Bytes", human_bytes(sizes["total"])),
         ("  vectors", f"{human_bytes(sizes['vectors'])} ({stats['vector_bytes_per_token']:g} a token)"),
+        *[
+            (f"  {part}", human_bytes(sizes[part]))
+            for part in ("centroids", "postings")
+            if stats["codec"] is not None
+        ],
         ("  text", human_bytes(sizes["text"])),
         ("  other", human_bytes(sizes["other"])),
         ("Bytes a token", f"{stats['bytes_per_token']:g}"),
@@ -219,3 +275,31 @@ def print_explanation(explanation: Explanation) -> None:
             *([Text(near, style="dim")] if roomy else []),
         )
     console.print(table)
+
+
+def print_tuning(tuning: Tuning, *, stored: bool) -> None:
+    """The settings that were tried, the chosen one, and what it means."""
+    console = _console()
+    table = Table(box=None, pad_edge=False)
+    for name in ("nprobe", "shortlist", "prune", f"recall@{tuning.k}", "ms a query", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for trial in (tuning.scan, *tuning.trials):
+        scanned = trial is tuning.scan
+        values = ("every", "passage", "") if scanned else (trial.nprobe, trial.shortlist, f"{trial.prune:g}")
+        chosen = "chosen" if trial is tuning.best else ""
+        table.add_row(*map(str, values), f"{trial.recall:.4f}", f"{trial.milliseconds:.1f}", chosen)
+    console.print(table)
+    if tuning.best is None:
+        console.print(f"No settings reached a recall of {tuning.wanted:g}; search with --scan always.")
+        return
+    if tuning.drawn:
+        console.print(
+            f"Measured on {tuning.queries} queries drawn from the passages, which find themselves easily; "
+            "give real ones with --queries for a figure to rely on.",
+            soft_wrap=True,
+        )
+    best = tuning.best
+    ratio = tuning.scan.milliseconds / best.milliseconds if best.milliseconds else 0.0
+    spelled = f"--nprobe {best.nprobe} --shortlist {best.shortlist} --prune {best.prune:g}"
+    how = "Stored in the index" if stored else f"Use {spelled}, or keep them with --store"
+    console.print(f"{how}: {ratio:.1f} times as fast as scoring every passage.", soft_wrap=True)

@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from colrank_kernels import decode_linear
 from numpy.typing import NDArray
 
 from colrank.centroids import CentroidIndex
@@ -111,13 +112,17 @@ class Codec:
         turned: NDArray[Any] = vectors @ self.rotation.T.astype(vectors.dtype)
         return turned
 
-    def encode(self, vectors: NDArray[np.float32] | NDArray[np.float16]) -> Columns:
-        """Code unit vectors `[tokens, dim]`, given in the space of the model."""
+    def encode(
+        self, vectors: NDArray[np.float32] | NDArray[np.float16], ids: NDArray[np.int64] | None = None
+    ) -> Columns:
+        """Code unit vectors `[tokens, dim]`, given in the space of the model.
+
+        `ids` are the nearest centroids where they are known.
+        """
         turned = self.turn(vectors.astype(np.float32))
         columns: Columns = {}
-        ids: NDArray[np.int64] | None = None
         if self.centroids is not None:
-            ids = self.centroid_index.assign(turned)
+            ids = self.centroid_index.assign(turned) if ids is None else ids
             columns["centroid"] = ids.astype(np.uint16 if len(self.centroids) <= 1 << 16 else np.uint32)
         if not self.coded:
             columns["vector"] = vectors.astype(np.float16 if self.bits == 16 else np.float32)
@@ -174,22 +179,22 @@ class Codec:
             return vectors
         assert self.centroids is not None
         ids = columns["centroid"]
-        if len(ids) and int(ids.max()) >= len(self.centroids):
+        if self.kind == "linear":
+            assert self.scales is not None
+            scale = self.scales[columns["scale"]]
+            out = decode_linear(columns["code"], ids, scale, self.centroids, self._byte_levels)
+        elif len(ids) and int(ids.max()) >= len(self.centroids):
+            out = None
+        else:
+            spread = np.take(self._byte_levels, columns["code"], axis=0)
+            spread = spread.reshape(len(ids), spread.shape[1] * spread.shape[2])
+            out = spread[:, : self.dim] + np.take(self.centroids, ids, axis=0)
+            out *= columns["inverse_norm"].astype(np.float32)[:, None]
+        if out is None:
             raise IndexDamaged(
                 f"A token names centroid {int(ids.max())} of {len(self.centroids)}; the index is damaged: "
                 "index again with --overwrite."
             )
-        table = self._byte_levels
-        spread = np.take(table, columns["code"], axis=0)
-        spread = spread.reshape(len(ids), spread.shape[1] * spread.shape[2])
-        out = spread if spread.shape[1] == self.dim else np.ascontiguousarray(spread[:, : self.dim])
-        if self.kind == "linear":
-            assert self.scales is not None
-            out *= self.scales[columns["scale"]][:, None]
-            out += np.take(self.centroids, ids, axis=0)
-        else:
-            out += np.take(self.centroids, ids, axis=0)
-            out *= columns["inverse_norm"].astype(np.float32)[:, None]
         return out
 
     def codes(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:

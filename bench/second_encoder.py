@@ -1,0 +1,115 @@
+"""Codes and prefilter on vectors of another encoder, so that the defaults do not fit one model alone.
+
+    COLRANK_DATA=... python bench/second_encoder.py [--collections cranfield cacm] [--layer 4]
+
+The other encoder is the embedded body cut after an earlier layer, unprojected: 384 dimensions, another
+geometry. Its vectors reach the index as a user's own would, through `add_embeddings`, one document a
+passage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from judged import data_folder, read_judgements, read_queries, write_results
+
+from colrank import ColRank, Hits
+from colrank.codec import whole_vectors
+from colrank.config import FieldNames
+from colrank.corpus import find_files, read_file
+from colrank.encoder import Encoder
+from colrank.encoder.embedded import load_embedded
+from colrank.passages import encoder_input
+from colrank.score import QueryVectors, scan
+from colrank.shards import TokenVectors
+from colrank.types import Problems
+
+_LONGEST = 2000
+
+
+def other_encoder(layer: int) -> Encoder:
+    """The embedded body cut after a layer."""
+    model = load_embedded("cpu")
+    body: Any = model[0]
+    body.auto_model.encoder.layer = body.auto_model.encoder.layer[:layer]
+    name = f"all-MiniLM-L6-v2, layer {layer}"
+    return Encoder(
+        model, name=name, weights=name, dtype=torch.float32, projection=None, projection_name="none"
+    )
+
+
+def measure(collection: str, layer: int, bits: int, folder: Path) -> dict[str, Any]:
+    encoder = other_encoder(layer)
+    encoder.text_budget(256)
+    files = find_files([data_folder() / collection / "corpus.jsonl"], Problems())
+    texts = {
+        document.id: encoder_input(document.title, document.text)[:_LONGEST]
+        for file in files
+        for document in read_file(file, FieldNames(), Problems())
+    }
+    lengths = [len(encoder.token_spans(text)) for text in texts.values()]
+    arrays = [vectors for vectors, _ in encoder.encode_passages(list(texts.values()), lengths)]
+    index = ColRank.create(folder / collection, model=None, bits=bits)
+    index.add_embeddings(list(texts), arrays)
+    judged = read_judgements(collection)
+    queries = [
+        query.vectors
+        for query in encoder.encode_queries([t for n, t in read_queries(collection).items() if n in judged])
+    ]
+
+    whole = whole_vectors(encoder.dim, 32)
+    offsets = np.concatenate([[0], np.cumsum([len(block) for block in arrays])]).astype(np.int64)
+    ones = [QueryVectors(q, np.ones(len(q), dtype=np.float32)) for q in queries]
+    scores = scan(ones, TokenVectors(whole, [whole.encode(np.concatenate(arrays))]), offsets)
+    names = list(texts)
+    exact = [[names[i] for i in np.argsort(-row, kind="stable")[:100]] for row in scores]
+    full = _documents(index.search(queries, 100, scan="always"))
+    stats = index.stats()
+    return {
+        "collection": collection,
+        "encoder": encoder.name,
+        "dim": encoder.dim,
+        "tokens": stats["tokens"],
+        "queries": len(queries),
+        "codec": stats["codec"],
+        "bits": bits,
+        "codes_of_exact": {"@10": _shared(full, exact, 10), "@100": _shared(full, exact, 100)},
+        "prefilter_of_full_scan": {
+            f"@{k}": _shared(_documents(index.search(queries, k, scan="never")), full, k) for k in (10, 100)
+        },
+    }
+
+
+def _documents(found: list[Hits]) -> list[list[str]]:
+    return [[hit.document for hit in hits] for hits in found]
+
+
+def _shared(found: list[list[str]], reference: list[list[str]], cut: int) -> float:
+    shares = [len(set(a[:cut]) & set(b[:cut])) / cut for a, b in zip(found, reference, strict=True)]
+    return round(float(np.mean(shares)), 4)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--collections", nargs="+", default=("cranfield", "cacm"))
+    parser.add_argument("--layer", type=int, default=4)
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for collection in options.collections:
+            for bits in (2, 4):
+                row = measure(collection, options.layer, bits, Path(folder) / str(bits))
+                print(row, flush=True)
+                rows.append(row)
+    write_results("second-encoder", {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Make the golden index of the current format version, and the hits that are expected of all of them.
+
+    python tests/golden/make.py
+
+Only for a new format version; never run it to make a failing test pass. A golden index is what an older
+colrank left on somebody's disk: when a test of it fails, the code is wrong. The script refuses to write
+over an index or over expected hits that are there. For a new version, add what that version can hold to
+`make_index`, name the folder by the new number, and leave the older folders as they are.
+
+`format-1` was made by the code of format version 1, with the documents of `documents_of_format_1`. Its
+expected hits are computed here by brute force in float64, without colrank.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+DIM_1, DIM_2 = 12, 13
+SEED = 20261130
+TWINS = {DIM_1: (3, 7), DIM_2: (8, 41)}
+"""Rows of two documents of equal vectors, by the index's dim."""
+
+
+def documents_of_format_1() -> list[dict]:
+    rng = np.random.default_rng(SEED)
+    arrays = [rng.standard_normal((1 + row % 5, DIM_1)).astype(np.float32) for row in range(12)]
+    earlier, later = TWINS[DIM_1]
+    arrays[later] = arrays[earlier].copy()
+    return [
+        {
+            "id": f"doc-{row:02d}",
+            "vectors": array,
+            "text": f'Text number {row}: ñandú, "quoted"\tand\nnewline.',
+            "title": f"Title {row}",
+            "metadata": {"n": row},
+        }
+        for row, array in enumerate(arrays)
+    ]
+
+
+def documents_of_format_2() -> list[dict]:
+    """Ids do not ascend with the rows, so that ties show which of the two decides."""
+    rng = np.random.default_rng(SEED)
+    means = rng.standard_normal((20, DIM_2))
+    out = []
+    for row in range(60):
+        tokens = 1 + (7 * row) % 24
+        vectors = means[rng.integers(20, size=tokens)] + 0.4 * rng.standard_normal((tokens, DIM_2))
+        if row == TWINS[DIM_2][1]:
+            vectors = out[TWINS[DIM_2][0]]["vectors"]
+        out.append(
+            {
+                "id": f"{'año' if row % 3 else 'doc'}-{(37 * row) % 60:02d}",
+                "vectors": vectors.astype(np.float32),
+                "text": f'Entrada {row}: «ñandú», "comillas", 日本 🚲\tand\nnewline \\ {row * row}.'
+                if row % 7
+                else "",
+                "title": f"Título nº {row}\n{'«»' * (row % 4)}",
+                "metadata": {
+                    "n": row,
+                    "größe": row / 8,
+                    "tags": ["a", 'b "c"', None],
+                    "in": {"x": row % 2 == 0},
+                },
+            }
+        )
+    return out
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    wide = vectors.astype(np.float64)
+    return (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
+
+
+def queries(dim: int, documents: list[dict]) -> list[np.ndarray]:
+    """Random ones, and the vectors of one of two equal documents, which finds both."""
+    rng = np.random.default_rng(SEED + dim)
+    return [unit(rng.standard_normal((tokens, dim))) for tokens in (1, 2, 5, 9, 32)] + [
+        unit(document["vectors"]) for document in documents if document["metadata"]["n"] in TWINS[dim][:1]
+    ]
+
+
+def scores_of_format_1(query: np.ndarray) -> list[tuple[str, float]]:
+    found = []
+    for document in documents_of_format_1():
+        tokens = unit(document["vectors"]).astype(np.float16)
+        score = sum(
+            max(float(np.dot(vector.astype(np.float64), token.astype(np.float64))) for token in tokens)
+            for vector in query
+        )
+        found.append((document["id"], float(np.float32(score))))
+    return sorted(found, key=lambda hit: (-hit[1], hit[0]))
+
+
+def make_index(folder: Path) -> list[list[tuple[str, float]]]:
+    """Make `format-2` and return the hits of each query, all documents, best first."""
+    from colrank import ColRank
+
+    documents = documents_of_format_2()
+    index = ColRank.create(folder, model=None, bits=2, pool=2)
+    index.add_embeddings(
+        [document["id"] for document in documents],
+        [document["vectors"] for document in documents],
+        texts=[document["text"] for document in documents],
+        titles=[document["title"] for document in documents],
+        metadata=[document["metadata"] for document in documents],
+    )
+    (folder / "colrank.lock").unlink()
+    found = index.search(queries(DIM_2, documents), len(documents), scan="always")
+    return [[(hit.document, hit.score) for hit in hits] for hits in found]
+
+
+def write_expected(path: Path, asked: list[np.ndarray], hits: list[list[tuple[str, float]]]) -> None:
+    if path.exists():
+        raise SystemExit(f"{path} is there already; a golden file is never made again.")
+    content = [
+        {
+            "query": [[_shortest(value) for value in vector] for vector in query],
+            "ids": [name for name, _ in found],
+            "scores": [_shortest(score) for _, score in found],
+        }
+        for query, found in zip(asked, hits, strict=True)
+    ]
+    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in content)
+    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def _shortest(value: float) -> float:
+    """The number that is written with the fewest digits and reads as the same float32."""
+    return float(str(np.float32(value)))
+
+
+def main() -> None:
+    folder = HERE / "format-2"
+    if folder.exists():
+        raise SystemExit(f"{folder} is there already; a golden index is never made again.")
+    write_expected(HERE / "format-2.json", queries(DIM_2, documents_of_format_2()), make_index(folder))
+    if not (HERE / "format-1.json").exists():
+        asked = queries(DIM_1, documents_of_format_1())
+        write_expected(HERE / "format-1.json", asked, [scores_of_format_1(query) for query in asked])
+
+
+if __name__ == "__main__":
+    main()
