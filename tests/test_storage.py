@@ -282,7 +282,7 @@ def test_the_model_is_not_called_twice(tmp_path: Path, monkeypatch):
 
 
 def grown(path: Path, tokens: int) -> tuple[ColRank, dict[str, np.ndarray], ColRank]:
-    """An index of 300 tokens, and what became of it when other text made it so many: (before, held, after)."""
+    """An index of 300 tokens, all its documents after it grew, and what became of it: before, held, after."""
     first = exactly(documents(5, 90), 300)
     make(path, first, bits=2)
     before = ColRank.open(path)

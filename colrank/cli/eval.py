@@ -102,11 +102,11 @@ def command(
             prune=prune,
             progress=bars,
         )
-    if run_file is not None:
-        write_run(run_file, found.run)
+    # The figures come first: a run that its format cannot carry must not take them along.
     if as_json:
         echo_json(found.to_json())
     else:
         print_evaluation(found, failures=failures)
-        if run_file is not None:
-            click.echo(f"Wrote {run_file}")
+    if run_file is not None:
+        write_run(run_file, found.run)
+        click.echo(f"Wrote {run_file}", err=as_json)
