@@ -133,6 +133,7 @@ def _centroid_scores(
     lengths = segment.offsets[rows + 1] - segment.offsets[rows]
     owner = np.repeat(np.arange(len(rows)), lengths)
     ids = segment.vectors.take(token_rows(rows, segment.offsets), ["centroid"])["centroid"]
+    segment.vectors.codec.check_ids(ids)
     if prune > NO_PRUNING:
         kept = similarity.max(axis=0)[ids] >= prune
         ids, owner = ids[kept], owner[kept]

@@ -657,10 +657,13 @@ def test_without_faiss_growth_past_the_bound_leaves_the_earlier_generation(tmp_p
         add(index, {"one more": unit(np.random.default_rng(0), 1, 16)}, 100)
     assert contents(index.path) == before
     assert listed(index.search(query, 99)) == listed(ColRank.open(index.path).search(query, 99)) == hits
+    # The same where text is encoded.
     monkeypatch.setattr("colrank.build.SMALL_TOKENS", 100)
+    texts = texts_index(tmp_path / "texts", words(1, 9, 11), WordEncoder())
+    before = contents(texts.path)
     with pytest.raises(MissingExtra):
-        texts_index(tmp_path / "i", words(1, 3, 9), WordEncoder())
-    assert contents(index.path) == before
+        texts_index(texts.path, {"one more": "word"}, WordEncoder())
+    assert contents(texts.path) == before
 
 
 def test_without_faiss_a_coded_index_is_still_scanned(coded: ColRank, request: pytest.FixtureRequest):

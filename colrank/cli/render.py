@@ -21,6 +21,7 @@ from colrank.types import BuildReport, Explanation, Hit, Hits, Span
 
 _SHOWN_CHARACTERS = 420
 _ROOMY = 104
+_LONGEST_MATCH = 18
 
 
 def human_bytes(size: float) -> str:
@@ -261,13 +262,17 @@ def print_explanation(explanation: Explanation) -> None:
     if roomy:
         table.add_column("in the text", no_wrap=True, overflow="ellipsis")
     for match in explanation.tokens:
-        places = " ".join(f"{span.start}-{span.end}" for span in match.spans)
+        # A pooled token has several places: the first one is shown, and how many more there are.
+        more = f" +{len(match.spans) - 1}" if len(match.spans) > 1 else ""
+        places = f"{match.start}-{match.end}{more}" if match.spans else ""
         where = f"title {places}" if match.in_title else places
         source = explanation.title if match.in_title else explanation.text
         near = "" if match.start < 0 else _line(source[max(0, match.start - 15) : match.end + 15])
         table.add_row(
             Text(match.token),
-            Text(match.match),
+            Text(
+                match.match if len(match.match) <= _LONGEST_MATCH else f"{match.match[: _LONGEST_MATCH - 1]}…"
+            ),
             where,
             f"{match.similarity:.4f}",
             f"{match.weight:.3f}",
