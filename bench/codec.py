@@ -1,9 +1,9 @@
 """Codecs compared: kind x bits x pool, by full scan of the codes against float32 exact.
 
-    COLRANK_DATA=... python bench/codec.py [--collections NAME...] [--queries 200]
+    COLRANK_DATA=... python bench/codec.py [--collections NAME...] [--queries 100]
 
-For every collection the passages are encoded once by the embedded encoder. Centroids are trained once for
-each pool, and all codecs of that pool share them, so that rows differ in the codec alone. Recall is the
+For every collection the passages are encoded once by the embedded encoder. All codecs share the centroids of
+the collection's index of 2 bits, so that rows differ in the codec alone. Recall is the
 share of the best 10 (100) passages of float32 exact that are among the best 10 (100) by the codes; nDCG@10
 is judged by document.
 """
@@ -24,7 +24,7 @@ from quality import COLLECTIONS
 
 from colrank import ColRank
 from colrank.build import Silent
-from colrank.codec import Codec, StreamSample, train_codec, whole_vectors
+from colrank.codec import Codec, StreamSample, whole_vectors
 from colrank.codec.codec import even_levels, scale_table
 from colrank.codec.train import codec_error, quantile_levels
 from colrank.evaluate import Originals, evaluate_run, paired
@@ -47,6 +47,9 @@ class Encoded:
             index = ColRank.create(path, bits=2)
             index.add_files(data_folder() / collection / "corpus.jsonl")
         self.segment = index.snapshot.segment
+        self.codec = index.snapshot.codec
+        held = self.segment.vectors.columns(0, self.segment.entry.tokens, ["centroid"])
+        self.centroid_ids = held["centroid"].astype(np.int64)
         self.qrels = read_judgements(collection)
         texts = read_queries(collection)
         self.names = [name for name in texts if name in self.qrels][:most]
@@ -69,33 +72,29 @@ class Encoded:
         return np.concatenate(blocks), offsets
 
 
-def codecs(vectors: Vectors, seed: int = 0) -> Iterator[tuple[str, Codec, NDArray[np.int64], Vectors]]:
+def codecs(
+    vectors: Vectors, shared: Codec, ids: NDArray[np.int64] | None
+) -> Iterator[tuple[str, Codec, NDArray[np.int64], Vectors]]:
     """Every codec over the same centroids: name of its kind, the codec, its centroid ids, unseen vectors."""
-    sample = StreamSample(vectors.shape[1], seed)
-    for begin in range(0, len(vectors), _AT_ONCE):
+    sample = StreamSample(vectors.shape[1], 0)
+    pieces = range(0, len(vectors), _AT_ONCE)
+    for begin in pieces:
         sample.add(vectors[begin : begin + _AT_ONCE])
-    linear, _ = train_codec(sample, bits=2, seed=seed)
-    _, unseen = sample.split()
-    ids = np.concatenate(
-        [
-            linear.centroid_index.assign(linear.turn(vectors[begin : begin + _AT_ONCE]))
-            for begin in range(0, len(vectors), _AT_ONCE)
-        ]
-    )
-    assert linear.centroids is not None
-    dim = linear.dim
-    unturned = linear.turn_back(linear.centroids)
-    residual = unseen - unturned[linear.centroid_index.assign(linear.turn(unseen))]
-    yield "none", whole_vectors(dim, 16), ids, unseen
-    for bits in (1, 2, 4, 8):
-        yield (
-            "linear",
-            replace(linear, bits=bits, levels=even_levels(bits), scales=scale_table(dim, bits)),
-            ids,
-            unseen,
+    _, unseen = sample.split()  # as the index itself split it
+    index = shared.centroid_index
+    if ids is None:
+        ids = np.concatenate(
+            [index.assign(shared.turn(vectors[begin : begin + _AT_ONCE])) for begin in pieces]
         )
+    assert shared.centroids is not None
+    unturned = shared.turn_back(shared.centroids)
+    residual = unseen - unturned[index.assign(shared.turn(unseen))]
+    yield "none", whole_vectors(shared.dim, 16), ids, unseen
+    for bits in (1, 2, 4, 8):
+        levels, scales = even_levels(bits), scale_table(shared.dim, bits)
+        yield "linear", replace(shared, bits=bits, levels=levels, scales=scales), ids, unseen
         levels = quantile_levels(residual, bits)
-        yield "quantile", Codec(dim, bits, "quantile", unturned, levels=levels), ids, unseen
+        yield "quantile", Codec(shared.dim, bits, "quantile", unturned, levels=levels), ids, unseen
 
 
 def ranked(data: Encoded, tokens: TokenVectors, offsets: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -136,7 +135,8 @@ def measure(collection: str, folder: Path, most: int) -> list[dict[str, Any]]:
             rows.append(
                 {"collection": collection, "kind": "none", "bits": 32, "pool": 1, "nDCG@10": _mean(base)}
             )
-        for kind, codec, ids, unseen in codecs(vectors):
+        known = data.centroid_ids if pool == 1 else None
+        for kind, codec, ids, unseen in codecs(vectors, data.codec, known):
             parts = [
                 codec.encode(vectors[begin : begin + _AT_ONCE], ids[begin : begin + _AT_ONCE])
                 for begin in range(0, len(vectors), _AT_ONCE)
@@ -180,7 +180,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--collections", nargs="+", default=COLLECTIONS)
-    parser.add_argument("--queries", type=int, default=200, help="most queries of a collection")
+    parser.add_argument("--queries", type=int, default=100, help="most queries of a collection")
     parser.add_argument("--indexes", type=Path, help="keep the indexes in this folder, and use those there")
     options = parser.parse_args()
     rows = []

@@ -150,7 +150,7 @@ def test_an_explanation_names_every_range_behind_a_pooled_token(pooled: ColRank)
     seen_several = seen_title = seen_marker = 0
     hits = pooled.search("¿Cuánto cuesta guardar la bicicleta en invierno?", 60)
     assert len(hits) == 52
-    for hit in hits[::2]:
+    for hit in hits[::4]:
         explanation = pooled.explain("cost of the deposit and winter storage", hit)
         assert explanation.text == hit.text
         for token in explanation.tokens:
@@ -169,7 +169,7 @@ def test_an_explanation_names_every_range_behind_a_pooled_token(pooled: ColRank)
             seen_several += len(token.spans) > 1
             seen_title += token.in_title
         assert explanation.score == pytest.approx(sum(t.contribution for t in explanation.tokens), abs=1e-5)
-    assert seen_several > 20
+    assert seen_several > 10
     assert seen_title > 0
     assert seen_marker > 0
 

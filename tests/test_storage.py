@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_codec import clustered, unit
@@ -39,10 +40,13 @@ Held = Mapping[str, np.ndarray]
 
 FORMS = [
     *((bits, kind, True) for bits in (1, 2, 4, 8) for kind in ("linear", "quantile")),
-    *((bits, "linear", centroids) for bits in (None, 16, 32) for centroids in (False, True)),
+    (None, "linear", False),
+    *((bits, "linear", centroids) for bits in (16, 32) for centroids in (False, True)),
 ]
+"""Bits, kind, and whether there are centroids."""
+
 FORM_NAMES = [
-    f"{bits}-{kind if bits and bits < 16 else 'centroids' if c else 'plain'}" for bits, kind, c in FORMS
+    f"{bits}-{kind if bits and bits < 16 else 'centroids' if has else 'plain'}" for bits, kind, has in FORMS
 ]
 CODED = ("linear", "quantile")
 
@@ -73,7 +77,7 @@ def exactly(held: Held, tokens: int) -> dict[str, np.ndarray]:
 
 def add(index: ColRank, held: Held, small: int = 50_000) -> ColRank:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("colrank.build.SMALL_TOKENS", small)
+        patch.setattr("colrank.build.storage.SMALL_TOKENS", small)
         index.add_embeddings(list(held), list(held.values()), texts=[f"text of {name}" for name in held])
     return index
 
@@ -84,9 +88,9 @@ def make(path: Path, held: Held, small: int = 50_000, **options: Any) -> ColRank
 
 def make_form(path: Path, held: Held, form: tuple[int | None, str, bool]) -> ColRank:
     bits, kind, centroids = form
-    # Without bits an index that outgrows the bound is coded; it stays whole here.
-    whole = bits is None and centroids
-    return make(path, held, 1 if centroids else 50_000, bits=2 if whole else bits, kind=kind)
+    index = make(path, held, 1 if centroids else 50_000, bits=bits, kind=kind)
+    assert (index.snapshot.segment.postings is not None) == centroids
+    return index
 
 
 def listed(hits: Sequence[Any]) -> list[tuple[str, float]]:
@@ -248,7 +252,7 @@ def test_whole_vectors_get_centroids_from_the_bound_on_and_stay_as_they_are(tmp_
 
 
 def test_text_is_encoded_once_whatever_becomes_of_its_vectors(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("colrank.build.SMALL_TOKENS", 1000)
+    monkeypatch.setattr("colrank.build.storage.SMALL_TOKENS", 1000)
     encoder = WordEncoder()
     texts = words(4, 60, 20)
     index = texts_index(tmp_path / "i", dict(list(texts.items())[:40]), encoder)
@@ -265,7 +269,7 @@ def test_text_is_encoded_once_whatever_becomes_of_its_vectors(tmp_path: Path, mo
 
 
 def test_the_model_is_not_called_twice(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("colrank.build.SMALL_TOKENS", 20)
+    monkeypatch.setattr("colrank.build.storage.SMALL_TOKENS", 20)
     inputs: list[str] = []
     encode = Encoder.encode_passages
 
@@ -314,7 +318,7 @@ def test_fourfold_growth_trains_a_new_codec_that_errs_less(tmp_path: Path, monke
         codec_error(after.snapshot.codec, vectors)[0] < 0.8 * codec_error(before.snapshot.codec, vectors)[0]
     )
     # So does what is stored, although old documents were coded twice.
-    monkeypatch.setattr("colrank.build.RETRAIN_GROWTH", 10**9)
+    monkeypatch.setattr("colrank.build.storage.RETRAIN_GROWTH", 10**9)
     kept = grown(tmp_path / "kept", 1200)[2]
     assert kept.stats()["codec"]["tokens"] == 300
     assert stored_error(after, held) < 0.8 * stored_error(kept, held)
@@ -342,9 +346,9 @@ def test_a_document_that_comes_again_leaves_the_codes_of_the_others(tmp_path: Pa
 
 def test_equal_builds_give_equal_bytes_through_growth_and_training_again(tmp_path: Path):
     for name in ("one", "two"):
-        index = make(tmp_path / name, exactly(documents(8, 90), 100), small=300, pool=2)
-        add(index, documents(9, 200, first=1000), small=300)
-        add(index, documents(10, 500, first=2000), small=300)
+        index = make(tmp_path / name, exactly(documents(8, 90), 100), small=150, pool=2)
+        add(index, documents(9, 50, first=1000), small=150)
+        add(index, documents(10, 300, first=2000), small=150)
         assert index.snapshot.manifest.codec.name == "codec-00000003"
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
@@ -568,7 +572,7 @@ def test_a_thousand_hits_of_eight_hundred_documents_are_all(
 def test_documents_stand_by_their_best_passage_and_empty_passages_are_never_found(
     tmp_path: Path, monkeypatch, bits: int
 ):
-    monkeypatch.setattr("colrank.build.SMALL_TOKENS", 1)
+    monkeypatch.setattr("colrank.build.storage.SMALL_TOKENS", 1)
     texts = words(24, 100, 30)
     texts["nothing"] = "void void"
     texts["half"] = " ".join(["void"] * 8 + [f"w{word}" for word in range(8)])
@@ -584,8 +588,11 @@ def test_documents_stand_by_their_best_passage_and_empty_passages_are_never_foun
         for options in ({"scan": "always"}, {"scan": "never", "nprobe": 1, "shortlist": 1}):
             assert listed(index.search(query, 1000, **options)) == expected
             everything = listed(index.search(query, 1000, by="document", **options))
-            assert everything == best_of_each(expected)
-            assert len(everything) == 102  # all but "nothing"
+            assert len(best_of_each(everything)) == len(everything) == 102  # all but "nothing"
+            # A narrow prefilter may find another passage of a document than its best one.
+            assert set(everything) <= set(expected)
+            if options["scan"] == "always":
+                assert everything == best_of_each(expected)
             found = index.search(query, 40, by="document", **options)
             assert len({hit.document for hit in found}) == len(found) == 40
         wide = {"scan": "never", "nprobe": 999, "shortlist": 999}
@@ -658,7 +665,7 @@ def test_without_faiss_growth_past_the_bound_leaves_the_earlier_generation(tmp_p
     assert contents(index.path) == before
     assert listed(index.search(query, 99)) == listed(ColRank.open(index.path).search(query, 99)) == hits
     # The same where text is encoded.
-    monkeypatch.setattr("colrank.build.SMALL_TOKENS", 100)
+    monkeypatch.setattr("colrank.build.storage.SMALL_TOKENS", 100)
     texts = texts_index(tmp_path / "texts", words(1, 9, 11), WordEncoder())
     before = contents(texts.path)
     with pytest.raises(MissingExtra):
@@ -695,30 +702,31 @@ def test_no_file_names_a_device_or_needs_one(tmp_path: Path):
             assert not any(word in content for word in (b"cuda", b"torch", b"pickle"))
     script = (
         "import json, sys, numpy as np\nfrom colrank import ColRank\n"
-        "hits = ColRank.open(sys.argv[1]).search(np.array(json.loads(sys.argv[2]), np.float32), 9, "
-        "scan=sys.argv[3])\nprint(json.dumps([(hit.id, hit.score) for hit in hits]))"
+        "index, query = ColRank.open(sys.argv[1]), np.array(json.loads(sys.argv[2]), np.float32)\n"
+        "found = [index.search(query, 9, scan=scan) for scan in ('always', 'never')]\n"
+        "print(json.dumps([[(hit.id, hit.score) for hit in hits] for hits in found]))"
     )
     query = queries_of(32, 3, dim=128)[0]
-    for scan in ("always", "never"):
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(index.path), json.dumps(query.astype(float).tolist()), scan],
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert [tuple(hit) for hit in json.loads(done.stdout)] == listed(index.search(query, 9, scan=scan))
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(index.path), json.dumps(query.astype(float).tolist())],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for scan, hits in zip(("always", "never"), json.loads(done.stdout), strict=True):
+        assert [tuple(hit) for hit in hits] == listed(index.search(query, 9, scan=scan))
 
 
 # Stopped and damaged
 
 
 STEPS = [
-    "colrank.build.train_codec",
+    "colrank.build.storage.train_codec",
     "colrank.codec.codec.even_codes",
     "colrank.index.store.write_codec",
-    "colrank.index.segment.write_postings",
-    "colrank.index.segment.checksums",
+    "colrank.index.segment_writer.write_postings",
+    "colrank.index.segment_writer.checksums",
     "colrank.index.store.write_manifest",
 ]
 
@@ -817,7 +825,6 @@ def test_a_token_of_no_centroid_is_an_error_when_it_is_decoded(tmp_path: Path):
         no_such_centroid(tmp_path / "i", 2).search(queries_of(38, 2)[0], 5, scan="always")
 
 
-@pytest.mark.xfail(strict=True, reason="centroid scores use ids before they are checked: IndexError")
 @pytest.mark.parametrize("bits", [2, 16])
 @pytest.mark.parametrize("prune", [-1.0, 0.1])
 def test_a_token_of_no_centroid_is_an_error_in_the_prefilter(tmp_path: Path, bits: int, prune: float):
@@ -826,20 +833,42 @@ def test_a_token_of_no_centroid_is_an_error_in_the_prefilter(tmp_path: Path, bit
         index.search(queries_of(38, 2)[0], 5, scan="never", nprobe=999, shortlist=10, prune=prune)
 
 
-def test_tables_of_another_shape_than_the_manifest_says_are_refused(tmp_path: Path):
-    one = make(tmp_path / "one", documents(36, 40), bits=2)
-    two = make(tmp_path / "two", documents(36, 200), bits=4)
-    for name in ("levels.arrow", "centroids.arrow"):
-        body = json.loads((one.path / "manifest-00000001.json").read_text())
-        (target,) = one.path.rglob(name)
-        held = target.read_bytes()
-        (source,) = two.path.rglob(name)
-        target.write_bytes(source.read_bytes())
-        with pytest.raises(IndexDamaged, match=name):
-            ColRank.open(one.path)
-        target.write_bytes(held)
-        assert body == json.loads((one.path / "manifest-00000001.json").read_text())
-    assert len(ColRank.open(one.path)) == 40
+def sign_again(path: Path) -> None:
+    """Make sizes and checksums of a manifest fit files that were changed."""
+    file = path / "manifest-00000001.json"
+    body = json.loads(file.read_text())
+    del body["checksum"]
+    for part in (body["codec"], *body["segments"]):
+        for name in part["files"]:
+            content = (path / part["name"] / name).read_bytes()
+            part["files"][name] = {"bytes": len(content), "xxh3": xxhash.xxh3_128_hexdigest(content)}
+    body["checksum"] = xxhash.xxh3_128_hexdigest(json.dumps(body, sort_keys=True).encode())
+    file.write_text(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("centroids", "tables of .*codec-00000001 do not fit"),
+        ("rotation", "tables of .*codec-00000001 do not fit"),
+        ("levels", "tables of .*codec-00000001 do not fit"),
+        ("postings", "postings of .*segment-00000001 do not fit"),
+        ("posting-offsets", "postings of .*segment-00000001 do not fit"),
+        ("codes-00000", r"codes-00000\.arrow does not hold the columns .*code"),
+        ("pooling", "rows of .*segment-00000001 do not fit"),
+    ],
+)
+def test_files_of_another_shape_than_the_manifest_says_are_refused(tmp_path: Path, name: str, told: str):
+    index = make(tmp_path / "i", documents(36, 100), bits=2, pool=2)
+    sign_again(index.path)
+    query = queries_of(38, 2)[0]
+    assert listed(ColRank.open(index.path).search(query, 99)) == listed(index.search(query, 99))
+    other = make(tmp_path / "other", documents(36, 150, dim=9), bits=4, pool=2)
+    (source,), (target,) = other.path.rglob(f"{name}.arrow"), index.path.rglob(f"{name}.arrow")
+    target.write_bytes(source.read_bytes())
+    sign_again(index.path)
+    with pytest.raises(IndexDamaged, match=f"{told}.*index again"):
+        ColRank.open(index.path)
 
 
 def test_postings_reach_every_passage(coded: ColRank):

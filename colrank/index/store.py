@@ -22,7 +22,8 @@ from colrank.index.manifest import (
     read_manifest,
     write_manifest,
 )
-from colrank.index.segment import Segment, SegmentWriter
+from colrank.index.segment import Segment
+from colrank.index.segment_writer import SegmentWriter
 from colrank.shards import sync_file
 
 _BUILDING = "building"
