@@ -22,7 +22,9 @@ from judged import data_folder, read_judgements, read_queries, write_results
 
 from colrank import ColRank
 from colrank.build import Silent
+from colrank.config import SearchConfig
 from colrank.evaluate import Originals, evaluate_run, exact_documents, paired
+from colrank.search import search
 from colrank.types import Problems
 
 COLLECTIONS = (
@@ -39,15 +41,20 @@ COLLECTIONS = (
 FLOORS = {"limit-small": 0.985, "xquad-en": 0.97, "cranfield": 0.365, "med": 0.765, "xquad-es": 0.94}
 RECALL_FLOORS = {10: 0.99, 100: 0.97}
 MOST_QUERIES = 2000
+"""Most queries of a collection that are also ranked by brute force and by a forced prefilter."""
+
 MEASURES = ("nDCG@10", "RR@10", "R@10", "R@100")
 
 Run = Mapping[str, list[tuple[str, float]]]
 
 
-def quality(collection: str, folder: Path, bits: int | None = None, reuse: bool = False) -> dict[str, Any]:
+def quality(
+    collection: str, folder: Path, bits: int | None = None, reuse: bool = False, most: int = MOST_QUERIES
+) -> dict[str, Any]:
     """Index a collection in `folder`, rank its judged queries in every way, and measure.
 
-    `bits` None leaves storage to the defaults and measures what a user gets, without the other ways.
+    `bits` None leaves storage to the defaults and measures what a user gets, without the other ways. Those
+    take the first `most` queries.
     """
     path = folder / f"{collection}-{bits or 'default'}"
     begin = time.perf_counter()
@@ -60,20 +67,17 @@ def quality(collection: str, folder: Path, bits: int | None = None, reuse: bool 
     built = time.perf_counter() - begin
     qrels = read_judgements(collection)
     texts = {name: text for name, text in read_queries(collection).items() if name in qrels}
-    texts = dict(list(texts.items())[:MOST_QUERIES])
-    qrels = {name: qrels[name] for name in texts}
     snapshot = index.snapshot
     prepared = dict(zip(texts, index.prepare(list(texts.values()), snapshot), strict=True))
 
     def ranked(k: int, scan: str) -> tuple[Run, float]:
-        from colrank.config import SearchConfig
-        from colrank.search import search
-
         begin = time.perf_counter()
         found = search(snapshot, list(prepared.values()), k=k, by="document", config=SearchConfig(scan))
         seconds = time.perf_counter() - begin
-        run = {name: [(h.document, h.score) for h in hits] for name, hits in zip(texts, found, strict=True)}
-        return run, 1000 * seconds / len(texts)
+        run = {
+            name: [(h.document, h.score) for h in hits] for name, hits in zip(prepared, found, strict=True)
+        }
+        return run, 1000 * seconds / len(prepared)
 
     stats = index.stats()
     automatic, milliseconds = ranked(100, "auto")
@@ -89,12 +93,16 @@ def quality(collection: str, folder: Path, bits: int | None = None, reuse: bool 
         "index_seconds": round(built, 1),
         "queries": len(texts),
         "warnings": warnings,
-        **_means(automatic, qrels),
+        **_means(automatic, {name: qrels[name] for name in automatic}),
         "auto": {"scan": stats["search"]["scan"], "ms_per_query": round(milliseconds, 1)},
         "floor": FLOORS.get(collection),
     }
     if bits is None:
         return row
+    prepared = dict(list(prepared.items())[:most])
+    automatic = {name: automatic[name] for name in prepared}
+    qrels = {name: qrels[name] for name in prepared}
+    row["queries_compared"] = len(prepared)
     originals = Originals(snapshot, lambda: index.encoder, None, Problems())
     exact = exact_documents(snapshot.segment, prepared, originals, 100, Silent())
     full, full_ms = ranked(100, "always")

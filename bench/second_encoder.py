@@ -43,7 +43,7 @@ def other_encoder(layer: int) -> Encoder:
     )
 
 
-def measure(collection: str, layer: int, bits: int, folder: Path) -> dict[str, Any]:
+def measure(collection: str, layer: int, folder: Path) -> list[dict[str, Any]]:
     encoder = other_encoder(layer)
     encoder.text_budget(256)
     files = find_files([data_folder() / collection / "corpus.jsonl"], Problems())
@@ -54,8 +54,6 @@ def measure(collection: str, layer: int, bits: int, folder: Path) -> dict[str, A
     }
     lengths = [len(encoder.token_spans(text)) for text in texts.values()]
     arrays = [vectors for vectors, _ in encoder.encode_passages(list(texts.values()), lengths)]
-    index = ColRank.create(folder / collection, model=None, bits=bits)
-    index.add_embeddings(list(texts), arrays)
     judged = read_judgements(collection)
     queries = [
         query.vectors
@@ -68,21 +66,29 @@ def measure(collection: str, layer: int, bits: int, folder: Path) -> dict[str, A
     scores = scan(ones, TokenVectors(whole, [whole.encode(np.concatenate(arrays))]), offsets)
     names = list(texts)
     exact = [[names[i] for i in np.argsort(-row, kind="stable")[:100]] for row in scores]
-    full = _documents(index.search(queries, 100, scan="always"))
-    stats = index.stats()
-    return {
-        "collection": collection,
-        "encoder": encoder.name,
-        "dim": encoder.dim,
-        "tokens": stats["tokens"],
-        "queries": len(queries),
-        "codec": stats["codec"],
-        "bits": bits,
-        "codes_of_exact": {"@10": _shared(full, exact, 10), "@100": _shared(full, exact, 100)},
-        "prefilter_of_full_scan": {
-            f"@{k}": _shared(_documents(index.search(queries, k, scan="never")), full, k) for k in (10, 100)
-        },
-    }
+    rows = []
+    for bits in (2, 4):
+        index = ColRank.create(folder / f"{collection}-{bits}", model=None, bits=bits)
+        index.add_embeddings(list(texts), arrays)
+        full = _documents(index.search(queries, 100, scan="always"))
+        stats = index.stats()
+        row = {
+            "collection": collection,
+            "encoder": encoder.name,
+            "dim": encoder.dim,
+            "tokens": stats["tokens"],
+            "queries": len(queries),
+            "codec": stats["codec"],
+            "bits": bits,
+            "codes_of_exact": {"@10": _shared(full, exact, 10), "@100": _shared(full, exact, 100)},
+            "prefilter_of_full_scan": {
+                f"@{k}": _shared(_documents(index.search(queries, k, scan="never")), full, k)
+                for k in (10, 100)
+            },
+        }
+        print(row, flush=True)
+        rows.append(row)
+    return rows
 
 
 def _documents(found: list[Hits]) -> list[list[str]]:
@@ -104,10 +110,7 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for collection in options.collections:
-            for bits in (2, 4):
-                row = measure(collection, options.layer, bits, Path(folder) / str(bits))
-                print(row, flush=True)
-                rows.append(row)
+            rows += measure(collection, options.layer, Path(folder))
     write_results("second-encoder", {"rows": rows})
 
 

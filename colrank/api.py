@@ -107,7 +107,7 @@ class ColRank:
             overlap: tokens that a passage repeats of the one before it.
             token_weights: "auto", "none" or "idf".
             bits: 1, 2, 4 or 8 a dimension for residual codes, 16 or 32 for whole vectors; None keeps
-                float16 below 50,000 tokens, and codes of 2 bits from there on.
+                float16 below 50,000 tokens, and codes of 4 bits from there on.
             kind: of residual codes: "linear" (rotated, evenly spaced) or "quantile" (as in ColBERTv2).
             pool: about so many similar tokens of a passage become one vector; 1 keeps all.
             seed: of the sample, the rotation and k-means.
