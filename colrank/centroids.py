@@ -37,7 +37,8 @@ def require_faiss() -> Any:
     except ImportError as error:
         raise MissingExtra(
             "Residual codes and the prefilter need FAISS; install it with: pip install 'colrank[cpu]' "
-            "(or 'colrank[gpu]' for an NVIDIA GPU, never both), or keep vectors whole with bits 16."
+            "(or 'colrank[gpu]' for an NVIDIA GPU, never both), or do without: keep vectors whole with bits "
+            "16, and search with scan always."
         ) from error
 
 
@@ -159,8 +160,15 @@ class CentroidIndex:
             if 4 * nprobe >= len(
                 self._centroids
             ):  # so much of the graph that a comparison with all is cheaper
-                similarity = query @ self._centroids.T
-                return np.argsort(-similarity, axis=1, kind="stable")[:, :nprobe]
-            params = require_faiss().SearchParametersHNSW(efSearch=max(_EFFORT, 2 * nprobe))
+                return self._compared(query, nprobe)
+            params = require_faiss().SearchParametersHNSW(efSearch=max(2 * _EFFORT, 4 * nprobe))
         found = index.search(np.ascontiguousarray(query, dtype=np.float32), nprobe, params=params)[1]
+        # A graph that falls apart into clusters does not lead to as many as were asked for.
+        short = np.flatnonzero((found < 0).any(axis=1))
+        if len(short):
+            found[short] = self._compared(query[short], nprobe)
         return np.asarray(found, dtype=np.int64)
+
+    def _compared(self, query: Vectors, nprobe: int) -> NDArray[np.int64]:
+        similarity = query @ self._centroids.T
+        return np.argsort(-similarity, axis=1, kind="stable")[:, :nprobe]

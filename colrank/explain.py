@@ -169,7 +169,8 @@ def _highlights(snapshot: Snapshot, query: Query, hit: Hit, encoder: Encoder) ->
     ):
         at = int(similarity.argmax())
         if not special and _has_letters(token) and similarity[at] >= _HIGHLIGHT_SIMILARITY:
-            words.update(_whole_word(text, *span) for span in matched.places[columns[at]].spans)
+            spans = matched.places[columns[at]].spans
+            words.update(_whole_word(text, *span) for span in spans if _has_letters(text[slice(*span)]))
     return merge_spans(sorted(words))
 
 

@@ -33,11 +33,11 @@ def pool_tokens(
     wanted = max(1, len(free) // factor)
     if factor == 1 or wanted >= len(free):
         return vectors, np.arange(tokens)
-    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.cluster.hierarchy import linkage
 
     tree = linkage(vectors[free].astype(np.float64), method="ward")
     clusters = np.empty(tokens, dtype=np.int64)
-    clusters[free] = fcluster(tree, wanted, criterion="maxclust")
+    clusters[free] = _after_merges(tree, len(free), len(free) - wanted)
     clusters[alone] = clusters[free].max() + 1 + np.arange(int(alone.sum()))
     _, first, inverse = np.unique(clusters, return_index=True, return_inverse=True)
     # Rows in the order of the tokens, so that neither the clustering's labels nor its ties show.
@@ -52,3 +52,11 @@ def pool_tokens(
     sums[lost] = vectors[np.sort(first)[lost]]
     norms[lost] = 1.0
     return (sums / norms).astype(np.float32), labels
+
+
+def _after_merges(tree: NDArray[np.float64], leaves: int, merges: int) -> NDArray[np.int64]:
+    """Cluster of each leaf after so many merges of a linkage; a cut by height would take all ties at once."""
+    cluster = np.arange(leaves + len(tree))
+    for merge in range(merges - 1, -1, -1):
+        cluster[tree[merge, :2].astype(np.int64)] = cluster[leaves + merge]
+    return cluster[:leaves]

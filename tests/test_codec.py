@@ -292,3 +292,13 @@ def test_a_missing_faiss_names_the_extra(monkeypatch):
     with pytest.raises(MissingExtra, match=r"colrank\[cpu\]"):
         require_faiss()
     assert not centroids.faiss_is_there()
+
+
+def test_a_graph_that_falls_apart_still_gives_as_many_centroids_as_asked_for():
+    rng = np.random.default_rng(13)
+    means = unit(rng, 6, 16)
+    table = (np.repeat(means, 300, axis=0) + 1e-3 * unit(rng, 1800, 16)).astype(np.float32)
+    found = CentroidIndex(table, 1).probe(unit(rng, 20, 16), 400)
+    assert found.shape == (20, 400)
+    assert found.min() >= 0
+    assert all(len(set(row)) == 400 for row in found.tolist())

@@ -194,7 +194,7 @@ def read_index(folder: Path) -> Read:
     labels = None
     if manifest.get("pool", 1) > 1:
         found = pa.ipc.open_file(pa.memory_map(str(folder / segment["name"] / "pooling.arrow"))).read_all()
-        assert found.schema.names == ["labels"]
+        assert found.schema.names == ["labels", "unpooled"]
         assert found.schema.types[0] in [pa.large_list(kind()) for kind in (pa.uint8, pa.uint16, pa.uint32)]
         labels = found["labels"].to_pylist()
         assert len(labels) == len(passages)

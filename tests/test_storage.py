@@ -885,3 +885,22 @@ def test_postings_reach_every_passage(coded: ColRank):
     assert lengths.tolist() == [len(read.postings[centroid]) for centroid in some]
     assert segment.postings.gather(some[:0])[0].tolist() == []
     assert all(a <= b for a, b in pairwise(segment.postings.offsets.tolist()))
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "place", "value"),
+    [
+        ("passages.arrow", "document", 3, 10**6),
+        ("passages.arrow", "document", 3, 0),
+        ("documents.arrow", "first_passage", 3, 9999),
+        ("documents.arrow", "first_passage", 3, -1),
+        ("documents.arrow", "first_passage", 0, 1),
+    ],
+)
+def test_documents_and_passages_that_do_not_fit_each_other_are_refused(
+    tmp_path: Path, file: str, column: str, place: int, value: int
+):
+    index = make(tmp_path / "i", documents(37, 20), bits=2)
+    overwrite(index.path, file, column, setter(place, value))
+    with pytest.raises(IndexDamaged, match="do not fit each other"):
+        ColRank.open(index.path)

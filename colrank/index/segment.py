@@ -96,6 +96,14 @@ class Segment:
         self._frequencies = map_table(folder / "frequencies.arrow")
         self.passage_documents: NDArray[np.int64] = self._passages.column("document").to_numpy()
         self.first_passages: NDArray[np.int64] = self._documents.column("first_passage").to_numpy()
+        bounds = np.append(self.first_passages, entry.passages)
+        owners = np.arange(entry.documents)
+        if not offsets_are_valid(bounds, entry.passages) or not np.array_equal(
+            self.passage_documents, np.repeat(owners, np.diff(bounds))
+        ):
+            raise IndexDamaged(
+                f"The documents and passages of {folder} do not fit each other; index again with --overwrite."
+            )
 
     def frequencies(self) -> TokenFrequencies:
         """In how many passages each token id occurs."""
@@ -150,6 +158,13 @@ class Segment:
             return None
         found = self._pooling.column("labels").take(pa.array(rows, pa.int64())).to_pylist()
         return [np.array(labels, dtype=np.int64) for labels in found]
+
+    def unpooled(self, rows: Sequence[int]) -> list[int]:
+        """Tokens of some passages before pooling."""
+        if self._pooling is None:
+            return [int(self.offsets[row + 1] - self.offsets[row]) for row in rows]
+        found: list[int] = self._pooling.column("unpooled").take(pa.array(rows, pa.int64())).to_pylist()
+        return found
 
     @property
     def filled(self) -> NDArray[np.int64]:

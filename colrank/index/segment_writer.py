@@ -110,7 +110,7 @@ class SegmentWriter:
         self._pooling: _RowWriter | None = None
         if longest:
             label = pa.uint8() if longest <= 1 << 8 else pa.uint16() if longest <= 1 << 16 else pa.uint32()
-            schema = pa.schema([("labels", pa.large_list(label))])
+            schema = pa.schema([("labels", pa.large_list(label)), ("unpooled", pa.int64())])
             self._pooling = _RowWriter(folder / POOLING_FILE, schema)
         self._shards = ShardWriter(folder, whole.schema, "tokens")
         self._stored: list[tuple[TokenVectors, int, int]] = []
@@ -140,19 +140,19 @@ class SegmentWriter:
         *,
         encoded: bool,
         labels: Sequence[NDArray[np.int64]] | None = None,
-        unpooled: int | None = None,
+        unpooled: Sequence[int] | None = None,
     ) -> None:
         """Append a document with the vectors `[tokens, dim]` of each of its passages.
 
         Args:
             encoded: whether the index's model made them, which decides whether their tokens are known.
             labels: where tokens were pooled, for each passage the stored token of each that was encoded.
-            unpooled: tokens before pooling, where `labels` do not say.
+            unpooled: tokens of each passage before pooling, where `labels` do not say.
         """
-        self._add_rows(document, language, passages, [len(block) for block in vectors], encoded, labels)
         if unpooled is None:
-            unpooled = sum(map(len, vectors if labels is None else labels))
-        self.unpooled_tokens += unpooled
+            unpooled = list(map(len, vectors if labels is None else labels))
+        lengths = list(map(len, vectors))
+        self._add_rows(document, language, passages, lengths, encoded, labels, unpooled)
         for block in vectors:
             self._spool(block)
 
@@ -176,8 +176,7 @@ class SegmentWriter:
         labels = source.labels(rows) if self._pooling else None
         begin, end = int(source.offsets[rows.start]), int(source.offsets[rows.stop])
         lengths = np.diff(source.offsets[rows.start : rows.stop + 1]).tolist()
-        self._add_rows(document, language, passages, lengths, encoded, labels)
-        self.unpooled_tokens += sum(map(len, labels)) if labels and encoded else end - begin
+        self._add_rows(document, language, passages, lengths, encoded, labels, source.unpooled(rows))
         if source.vectors.codec.centroids is None:
             self._spool(source.vectors.read(begin, end))
         elif self._stored and self._stored[-1][0] is source.vectors and self._stored[-1][2] == begin:
@@ -193,6 +192,7 @@ class SegmentWriter:
         lengths: Sequence[int],
         encoded: bool,
         labels: Sequence[NDArray[np.int64]] | None,
+        unpooled: Sequence[int],
     ) -> None:
         self._documents.add(
             document.id,
@@ -210,7 +210,8 @@ class SegmentWriter:
             self._offsets.append(self._offsets[-1] + length)
             self._language_tokens[language] += length
             if self._pooling:
-                self._pooling.add([] if labels is None else labels[place])
+                self._pooling.add([] if labels is None else labels[place], unpooled[place])
+            self.unpooled_tokens += unpooled[place]
         self.documents += 1
 
     def sample_stored(self) -> None:
