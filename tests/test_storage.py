@@ -31,6 +31,7 @@ from test_golden import Read, read_index
 from colrank import ColRank, Document
 from colrank.build import build_from_documents
 from colrank.codec.train import codec_error
+from colrank.config import DEFAULT_BITS
 from colrank.encoder import Encoder
 from colrank.errors import IndexDamaged, InputError, MissingExtra
 from colrank.index import IndexWriter, Manifest, open_snapshot
@@ -192,7 +193,7 @@ def test_an_index_is_whole_below_the_bound_and_coded_from_there_on(tmp_path: Pat
     assert (below.stats()["bits"], below.stats()["codec"]) == (16, None)
     assert read_index(below.path).manifest["segments"][0]["shards"] == ["tokens-00000.arrow"]
     at = make(tmp_path / "at", held, small=300)
-    assert (at.stats()["bits"], at.stats()["codec"]["kind"]) == (2, "linear")
+    assert (at.stats()["bits"], at.stats()["codec"]["kind"]) == (DEFAULT_BITS, "linear")
     assert read_index(at.path).manifest["segments"][0]["shards"] == ["codes-00000.arrow"]
     assert at.stats()["codec"]["tokens"] == 300
     assert at.stats()["codec"]["trained"] + at.stats()["codec"]["held_out"] == 300
@@ -207,7 +208,7 @@ def test_a_whole_index_that_grows_past_the_bound_is_coded(tmp_path: Path):
     before = index.snapshot.segment.vectors.read(0, tokens_of(first))
     assert np.array_equal(before, np.concatenate(list(first.values())).astype(np.float16))
     add(index, {name: held[name] for name in held if name not in first}, small=200)
-    assert index.stats()["bits"] == 2
+    assert index.stats()["bits"] == DEFAULT_BITS
     assert not list(index.path.rglob("tokens-*"))
     assert index.stats()["codec"]["tokens"] == tokens_of(held)
     # As good as an index that was made in one go: old documents were coded from float16, not from codes.
@@ -260,7 +261,7 @@ def test_text_is_encoded_once_whatever_becomes_of_its_vectors(tmp_path: Path, mo
     assert (len(encoder.encoded), sum(len(text.split()) for text in encoder.encoded)) == (120, 800)
     # Growing past the bound trains and codes everything, and encodes what is new only.
     index = texts_index(tmp_path / "i", dict(list(texts.items())[40:]), encoder)
-    assert (index.stats()["bits"], index.stats()["tokens"]) == (2, 1200)
+    assert (index.stats()["bits"], index.stats()["tokens"]) == (DEFAULT_BITS, 1200)
     assert (len(encoder.encoded), sum(len(text.split()) for text in encoder.encoded)) == (180, 1200)
     # Coding at once, and training again, encode no more often.
     for name in ("asked", "asked"):
@@ -280,7 +281,7 @@ def test_the_model_is_not_called_twice(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(Encoder, "encode_passages", counted)
     index = ColRank.create(tmp_path / "i", device="cpu")
     index.add([{"id": str(row), "text": f"Sentence number {row} about bicycles."} for row in range(5)])
-    assert index.stats()["bits"] == 2
+    assert index.stats()["bits"] == DEFAULT_BITS
     index.add([{"id": "b", "text": "One more sentence."}])
     assert inputs == [*(f"Sentence number {row} about bicycles." for row in range(5)), "One more sentence."]
 
@@ -643,7 +644,8 @@ def test_without_faiss_whole_vectors_stay_without_centroids_past_the_bound(tmp_p
 @pytest.mark.parametrize("kind", CODED)
 def test_without_faiss_bits_fail_before_anything_is_written(tmp_path: Path, kind: str):
     with pytest.raises(
-        MissingExtra, match=r"FAISS; install it with: pip install 'colrank\[cpu\]'.*bits 16\.$"
+        MissingExtra, match=r"install it with: pip install 'colrank\[cpu\]'.*, and search with scan always\.$"
+        match=r"FAISS; install it with: pip install 'colrank\[cpu\]'.*bits 16, and search with scan always\.$",
     ):
         make(tmp_path / "new" / "i", documents(28, 30), bits=2, kind=kind)
     assert list(tmp_path.iterdir()) == []
