@@ -49,12 +49,17 @@ Run = Mapping[str, list[tuple[str, float]]]
 
 
 def quality(
-    collection: str, folder: Path, bits: int | None = None, reuse: bool = False, most: int = MOST_QUERIES
+    collection: str,
+    folder: Path,
+    bits: int | None = None,
+    reuse: bool = False,
+    most: int = MOST_QUERIES,
+    first: int | None = None,
 ) -> dict[str, Any]:
     """Index a collection in `folder`, rank its judged queries in every way, and measure.
 
     `bits` None leaves storage to the defaults and measures what a user gets, without the other ways. Those
-    take the first `most` queries.
+    take the first `most` queries; `first` limits the queries of all ways.
     """
     path = folder / f"{collection}-{bits or 'default'}"
     begin = time.perf_counter()
@@ -67,6 +72,7 @@ def quality(
     built = time.perf_counter() - begin
     qrels = read_judgements(collection)
     texts = {name: text for name, text in read_queries(collection).items() if name in qrels}
+    texts = dict(list(texts.items())[:first])
     snapshot = index.snapshot
     prepared = dict(zip(texts, index.prepare(list(texts.values()), snapshot), strict=True))
 
@@ -168,13 +174,16 @@ def main() -> None:
     )
     parser.add_argument("--collections", nargs="+", default=COLLECTIONS)
     parser.add_argument("--bits", type=int, help="code with so many bits, and measure what that costs")
+    parser.add_argument("--queries", type=int, help="take only so many queries of a collection")
     parser.add_argument("--indexes", type=Path, help="keep the indexes in this folder, and use those there")
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         for collection in options.collections:
             folder = options.indexes or Path(temporary)
-            row = quality(collection, folder, options.bits, reuse=bool(options.indexes))
+            row = quality(
+                collection, folder, options.bits, reuse=bool(options.indexes), first=options.queries
+            )
             rows.append(row)
             print(row, flush=True)
     results: dict[str, Any] = {"rows": rows}

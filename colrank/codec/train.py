@@ -46,7 +46,8 @@ def train_codec(
     """
     train, test = sample.split()
     dim = train.shape[1]
-    count = centroids or centroid_count(sample.seen, len(train))
+    trained = len(train)
+    count = centroids or centroid_count(sample.seen, trained)
     if bits >= 16:
         codec = Codec(dim, bits, centroids=train_centroids(train, count, seed))
     elif kind == "quantile":
@@ -57,11 +58,13 @@ def train_codec(
         codec = Codec(dim, bits, kind, found, levels=quantile_levels(residual, bits))
     else:
         rotation = random_rotation(dim, seed)
+        turned = train @ rotation
+        del train  # a large part of the memory of a build
         codec = Codec(
             dim,
             bits,
             "linear",
-            train_centroids(train @ rotation, count, seed),
+            train_centroids(turned, count, seed),
             rotation,
             even_levels(bits),
             scale_table(dim, bits),
@@ -69,7 +72,7 @@ def train_codec(
     error = codec_error(codec, test) if len(test) else None
     return codec, Training(
         tokens=sample.seen,
-        trained=len(train),
+        trained=trained,
         held_out=len(test),
         squared_error=None if error is None else error[0],
         cosine=None if error is None else error[1],
