@@ -283,3 +283,44 @@ def test_ctrl_c_leaves_nothing_that_opens_as_an_index(tmp_path: Path):
         "Stopped.",
     ]
     assert not (tmp_path / "colrank.index").exists()
+
+
+def test_storage_and_search_options_from_the_command_line_and_from_a_preset(tmp_path: Path, sample: Path):
+    (tmp_path / "c.toml").write_text("[index]\nbits = 2\npool = 2\n[search]\nprune = 0.2\nnprobe = 64\n")
+    index = tmp_path / "i"
+    done = colrank("--config", tmp_path / "c.toml", "index", sample / "en", "--index", index)
+    assert done.returncode == 0, done.stderr
+    assert "linear codes of 2 bits over" in done.stdout
+    stats = json.loads(colrank("stats", "--index", index, "--json").stdout)
+    assert (stats["bits"], stats["pool"]) == (2, 2)
+    assert stats["unpooled_tokens"] > 1.7 * stats["tokens"]
+    assert stats["codec"]["squared_error"] > 0
+    assert stats["bytes"]["total"] == sum(p.stat().st_size for p in index.rglob("*") if p.is_file())
+    shown = colrank("stats", "--index", index).stdout
+    assert re.search(r"Stored as +linear codes of 2 bits over \d+ centroids", shown)
+    assert re.search(r"Codec error +0\.\d+ squared, cosine 0\.\d+ \(\d+ tokens unseen in training\)", shown)
+    query = ("search", "winter storage", "--index", index, "--json", "-k", 3)
+    forced = rows(colrank("--config", tmp_path / "c.toml", *query, "--scan", "never", "--shortlist", 999))
+    assert [row["id"] for row in forced] == [row["id"] for row in rows(colrank(*query, "--scan", "always"))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("index", "{sample}", "--bits", 3), "bits is 3; choose one of 1, 2, 4, 8, 16, 32."),
+        (("index", "{sample}", "--pool", 0), "pool is 0"),
+        (("search", "bike", "--nprobe", 0), "nprobe is 0"),
+        (("search", "bike", "--prune", 7), "prune is 7.0"),
+        (("search", "bike", "--scan", "never"), "without centroids"),
+        (("tune", "--recall", 2), "without centroids|recall is 2"),
+        (("eval",), "queries.jsonl and qrels"),
+        (("eval", "{tmp}"), "queries.jsonl"),
+    ],
+)
+def test_new_options_out_of_range_are_one_sentence(
+    built: Path, sample: Path, tmp_path: Path, arguments: tuple, said: str
+):
+    named = [str(a).format(sample=sample, tmp=tmp_path) for a in arguments]
+    index = tmp_path / "new" if arguments[0] == "index" else built
+    assert re.search(said, fails(*named, "--index", index))
+    assert not (tmp_path / "new").exists()

@@ -41,7 +41,8 @@ from colrank.config import BITS, DEFAULT_BITS, EMBEDDED_MODEL, SMALL_TOKENS, Fie
 )
 @click.option(
     "--bits",
-    type=click.Choice([str(bits) for bits in BITS]),
+    type=int,
+    metavar=f"[{'|'.join(map(str, BITS))}]",
     help="Bits a dimension: 1 to 8 for residual codes, 16 or 32 for whole vectors. "
     f"[default: 16 below {SMALL_TOKENS:,} tokens, else {DEFAULT_BITS}]",
 )
@@ -74,7 +75,7 @@ def command(
     passage_tokens: int | None,
     overlap: int,
     token_weights: TokenWeights,
-    bits: str | None,
+    bits: int | None,
     kind: Kind,
     pool: int,
     seed: int,
@@ -105,7 +106,7 @@ def command(
         passage_tokens=passage_tokens,
         overlap=overlap,
         token_weights=token_weights,
-        bits=None if bits is None else int(bits),
+        bits=bits,
         kind=kind,
         pool=pool,
         seed=seed,
