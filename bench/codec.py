@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from quality import COLLECTIONS
 
 from colrank import ColRank
-from colrank.build import Silent
+from colrank.builder import Silent
 from colrank.codec import Codec, StreamSample, whole_vectors
 from colrank.codec.codec import even_levels, scale_table
 from colrank.codec.train import codec_error, quantile_levels

@@ -21,7 +21,7 @@ import numpy as np
 from judged import data_folder, read_judgements, read_queries, write_results
 
 from colrank import ColRank
-from colrank.build import Silent
+from colrank.builder import Silent
 from colrank.config import SearchConfig
 from colrank.evaluate import Originals, evaluate_run, exact_documents, paired
 from colrank.search import search

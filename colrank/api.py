@@ -15,7 +15,7 @@ import xxhash
 from colrank_kernels import available as available_kernels
 from numpy.typing import NDArray
 
-from colrank.build import (
+from colrank.builder import (
     GivenVectors,
     Progress,
     build_from_documents,

@@ -29,7 +29,7 @@ from test_codec import clustered, unit
 from test_golden import Read, read_index
 
 from colrank import ColRank, Document
-from colrank.build import build_from_documents
+from colrank.builder import build_from_documents
 from colrank.codec.train import codec_error
 from colrank.config import DEFAULT_BITS
 from colrank.encoder import Encoder
@@ -78,7 +78,7 @@ def exactly(held: Held, tokens: int) -> dict[str, np.ndarray]:
 
 def add(index: ColRank, held: Held, small: int = 50_000) -> ColRank:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("colrank.build.storage.SMALL_TOKENS", small)
+        patch.setattr("colrank.builder.storage.SMALL_TOKENS", small)
         index.add_embeddings(list(held), list(held.values()), texts=[f"text of {name}" for name in held])
     return index
 
@@ -253,7 +253,7 @@ def test_whole_vectors_get_centroids_from_the_bound_on_and_stay_as_they_are(tmp_
 
 
 def test_text_is_encoded_once_whatever_becomes_of_its_vectors(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("colrank.build.storage.SMALL_TOKENS", 1000)
+    monkeypatch.setattr("colrank.builder.storage.SMALL_TOKENS", 1000)
     encoder = WordEncoder()
     texts = words(4, 60, 20)
     index = texts_index(tmp_path / "i", dict(list(texts.items())[:40]), encoder)
@@ -270,7 +270,7 @@ def test_text_is_encoded_once_whatever_becomes_of_its_vectors(tmp_path: Path, mo
 
 
 def test_the_model_is_not_called_twice(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("colrank.build.storage.SMALL_TOKENS", 20)
+    monkeypatch.setattr("colrank.builder.storage.SMALL_TOKENS", 20)
     inputs: list[str] = []
     encode = Encoder.encode_passages
 
@@ -319,7 +319,7 @@ def test_fourfold_growth_trains_a_new_codec_that_errs_less(tmp_path: Path, monke
         codec_error(after.snapshot.codec, vectors)[0] < 0.8 * codec_error(before.snapshot.codec, vectors)[0]
     )
     # So does what is stored, although old documents were coded twice.
-    monkeypatch.setattr("colrank.build.storage.RETRAIN_GROWTH", 10**9)
+    monkeypatch.setattr("colrank.builder.storage.RETRAIN_GROWTH", 10**9)
     kept = grown(tmp_path / "kept", 1200)[2]
     assert kept.stats()["codec"]["tokens"] == 300
     assert stored_error(after, held) < 0.8 * stored_error(kept, held)
@@ -573,7 +573,7 @@ def test_a_thousand_hits_of_eight_hundred_documents_are_all(
 def test_documents_stand_by_their_best_passage_and_empty_passages_are_never_found(
     tmp_path: Path, monkeypatch, bits: int
 ):
-    monkeypatch.setattr("colrank.build.storage.SMALL_TOKENS", 1)
+    monkeypatch.setattr("colrank.builder.storage.SMALL_TOKENS", 1)
     texts = words(24, 100, 30)
     texts["nothing"] = "void void"
     texts["half"] = " ".join(["void"] * 8 + [f"w{word}" for word in range(8)])
@@ -666,7 +666,7 @@ def test_without_faiss_growth_past_the_bound_leaves_the_earlier_generation(tmp_p
     assert contents(index.path) == before
     assert listed(index.search(query, 99)) == listed(ColRank.open(index.path).search(query, 99)) == hits
     # The same where text is encoded.
-    monkeypatch.setattr("colrank.build.storage.SMALL_TOKENS", 100)
+    monkeypatch.setattr("colrank.builder.storage.SMALL_TOKENS", 100)
     texts = texts_index(tmp_path / "texts", words(1, 9, 11), WordEncoder())
     before = contents(texts.path)
     with pytest.raises(MissingExtra):
@@ -723,7 +723,7 @@ def test_no_file_names_a_device_or_needs_one(tmp_path: Path):
 
 
 STEPS = [
-    "colrank.build.storage.train_codec",
+    "colrank.builder.storage.train_codec",
     "colrank.codec.codec.even_codes",
     "colrank.index.store.write_codec",
     "colrank.index.segment_writer.write_postings",

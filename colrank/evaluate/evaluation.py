@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from colrank.build import Progress, Silent
+from colrank.builder import Progress, Silent
 from colrank.config import SearchConfig, check_k
 from colrank.encoder import Encoder
 from colrank.errors import InputError

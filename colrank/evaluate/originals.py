@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from colrank.build import Progress, check_vectors
+from colrank.builder import Progress, check_vectors
 from colrank.encoder import Encoder
 from colrank.errors import InputError
 from colrank.evaluate.arrays import Arrays

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from colrank.build import Progress
+from colrank.builder import Progress
 from colrank.config import SearchConfig
 from colrank.index import Segment, Snapshot
 from colrank.score import QueryVectors, contenders, exact_scores

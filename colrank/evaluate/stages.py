@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colrank.build import Progress
+from colrank.builder import Progress
 from colrank.codec import whole_vectors
 from colrank.config import SearchConfig
 from colrank.evaluate.intervals import bootstrap_interval
