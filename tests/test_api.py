@@ -35,6 +35,7 @@ def test_the_exported_names():
         "ColRank",
         "ColRankError",
         "Document",
+        "Evaluation",
         "Explanation",
         "Hit",
         "Hits",
