@@ -269,6 +269,8 @@ def test_ctrl_c_leaves_nothing_that_opens_as_an_index(tmp_path: Path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A job in the background of a script is started with Ctrl-C ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 120
     while not (tmp_path / "colrank.index" / "building" / "segment-00000001").exists():
