@@ -74,16 +74,16 @@ def candidates(
     assert segment.postings is not None
     codec = segment.vectors.codec
     assert codec.centroids is not None
-    # A token of no weight, or nearly none, adds nothing to any score.
+    # A token of no weight adds nothing to any score.
     live = query.weights > 0
     if not live.any():
         live[:] = True
     vectors = query.turned(codec).astype(np.float32)[live]
     weights = query.weights[live]
     probed = codec.centroid_index.probe(vectors, settings.nprobe)
-    similarity = vectors @ codec.centroids.T
     if not prune:
         return np.unique(segment.postings.gather(np.unique(probed))[0])
+    similarity = vectors @ codec.centroids.T
     rows, scores = _list_scores(segment, probed, similarity, weights)
     wide = _best(rows, scores, GATHERED * settings.shortlist)
     if len(wide) <= settings.shortlist:

@@ -178,6 +178,27 @@ def contenders(scores: NDArray[np.float32], k: int, bound: float) -> NDArray[np.
     return near
 
 
+def document_contenders(
+    scores: NDArray[np.float32], owners: NDArray[np.int64], k: int, bound: float, least: float = -np.inf
+) -> NDArray[np.bool_]:
+    """Which passages may be the best of a document that may be among the best k.
+
+    Args:
+        scores: float32 `[passages]`, each with an error of at most `bound`.
+        owners: row of each one's document, int64 `[passages]`.
+        least: documents whose best passage lies below this by more than the bound are out.
+    """
+    documents, owner = np.unique(owners, return_inverse=True)
+    best = np.full(len(documents), -np.inf, dtype=np.float32)
+    np.maximum.at(best, owner, scores)
+    hopeful = np.zeros(len(documents), dtype=bool)
+    hopeful[contenders(best, k, bound)] = True
+    hopeful &= best >= least - bound
+    # A passage that the bound cannot tell from its document's best one may be the best.
+    near: NDArray[np.bool_] = hopeful[owner] & (scores >= best[owner] - 2 * bound)
+    return near
+
+
 def _groups(queries: Sequence[QueryVectors]) -> Iterator[tuple[int, int]]:
     """Consecutive queries, together of at most `_GROUP_TOKENS` tokens: index of the first, and how many."""
     first = size = 0

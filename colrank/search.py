@@ -14,7 +14,7 @@ from colrank.encoder import EncodedQuery
 from colrank.errors import InputError
 from colrank.index import Segment, Snapshot, StoredDocument, StoredPassage
 from colrank.prefilter import Plan, candidates, plan, widened
-from colrank.score import QueryVectors, contenders, exact_scores, scan, score_rows
+from colrank.score import QueryVectors, contenders, document_contenders, exact_scores, scan, score_rows
 from colrank.types import Hit, Hits
 
 Stage = Callable[["Query", Hits], Hits]
@@ -90,7 +90,6 @@ def scans(snapshot: Snapshot, config: SearchConfig) -> bool:
 
     Raises:
         InputError: the prefilter is asked of an index without centroids.
-        MissingExtra: the prefilter is asked for and FAISS is not installed.
     """
     without = snapshot.segment.postings is None
     if config.scan == "never" and without:
@@ -129,7 +128,7 @@ def _prefiltered(
     owners = segment.passage_documents
     codec = segment.vectors.codec
     centroids = 0 if codec.centroids is None else len(codec.centroids)
-    matching = len(filled) if by == "passage" else len(np.unique(owners[filled]))
+    matching = len(filled) if by == "passage" else segment.filled_documents
     for query in queries:
         spent: dict[str, float] = {}
         wide = settings
@@ -161,12 +160,7 @@ def _select(
     """The k best hits of some passages with tokens, from scores that may err by the query's bound."""
     bound = query.error_bound()
     if by == "document":
-        documents, owner = np.unique(segment.passage_documents[rows], return_inverse=True)
-        best = np.full(len(documents), -np.inf, dtype=np.float32)
-        np.maximum.at(best, owner, scores)
-        # A passage that the bound cannot tell from its document's best one may be the best.
-        near = scores >= best[owner] - 2 * bound
-        rows = rows[near & np.isin(owner, contenders(best, k, bound))]
+        rows = rows[document_contenders(scores, segment.passage_documents[rows], k, bound)]
     else:
         rows = rows[contenders(scores, k, bound)]
     exact = exact_scores(query, rows, segment.vectors, segment.offsets)

@@ -180,11 +180,7 @@ class TokenVectors:
             stop = min(end, int(self._starts[first + 1]))
             parts.append({name: block[name][start - begin : stop - begin] for name in wanted})
             start, first = stop, first + 1
-        if not parts:
-            return {name: _empty(self.codec.schema.field(name).type) for name in wanted}
-        if len(parts) == 1:
-            return parts[0]
-        return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
+        return self._one(parts, wanted)
 
     def take(self, rows: NDArray[np.int64], names: Sequence[str] | None = None) -> Columns:
         """Columns of some tokens, given in ascending order, as a copy."""
@@ -197,11 +193,15 @@ class TokenVectors:
             }
             for at in np.flatnonzero(np.diff(cuts))
         ]
+        return self._one(parts, wanted)
+
+    def _one(self, parts: Sequence[Columns], names: Sequence[str]) -> Columns:
+        """The parts as one; a single one without a copy."""
         if not parts:
-            return {name: _empty(self.codec.schema.field(name).type) for name in wanted}
+            return {name: _empty(self.codec.schema.field(name).type) for name in names}
         if len(parts) == 1:
             return parts[0]
-        return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
+        return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
     def read(self, start: int, end: int) -> NDArray[np.float32] | NDArray[np.float16]:
         """Token vectors `start:end` in the codec's space, `[end - start, dim]`."""

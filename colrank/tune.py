@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 from colrank.config import SearchConfig, check_k
 from colrank.errors import InputError
 from colrank.index import Snapshot
+from colrank.prefilter import NO_PRUNING
 from colrank.search import Query, scans, search
 from colrank.types import Hits, Vectors
 
@@ -78,7 +79,6 @@ def tune(
     k: int = 10,
     recall: float = 0.99,
     drawn: bool = False,
-    done: Callable[[Trial], None] | None = None,
 ) -> Tuning:
     """Find the fastest settings that reach a recall@k against the full scan of the same codes.
 
@@ -107,14 +107,12 @@ def tune(
         ]
         trial = Trial(nprobe, shortlist, prune, round(float(np.mean(shares)), 4), _milliseconds(found))
         trials.append(trial)
-        if done:
-            done(trial)
         return trial
 
-    lists = sorted({min(passages, max(k, k * times)) for times in SHORTLISTS})
+    lists = sorted({min(passages, k * times) for times in SHORTLISTS})
     for nprobe in NPROBES:
         for shortlist in lists:
-            if tried(nprobe, shortlist, -1.0).recall >= recall:
+            if tried(nprobe, shortlist, NO_PRUNING).recall >= recall:
                 for prune in PRUNES:
                     if tried(nprobe, shortlist, prune).recall < recall:
                         break

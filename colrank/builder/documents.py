@@ -3,8 +3,8 @@
 Documents are first spooled to the disk, so that the later of two with the same id can replace the
 earlier one before anything is encoded, totals are known, and any iterator will do. Token vectors are
 encoded once and spooled in float16 until the codec is trained. Memory follows the window of passages, the
-list of ids, the longest document and the training sample (512 sqrt(tokens) vectors, at most 2^22; half in
-float16, then once more in float32 while k-means runs), not the whole text.
+list of ids, the longest document and the training sample (512 sqrt(tokens) vectors, at most 2^22, in
+float16, and in float32 while k-means runs), not the whole text.
 """
 
 from __future__ import annotations

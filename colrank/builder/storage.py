@@ -31,7 +31,7 @@ class Storage:
         self._sample = StreamSample(settings.dim, settings.seed)
         self.segment = writer.segment_writer(
             settings.generation + 1,
-            whole_vectors(settings.dim, 32 if settings.bits == 32 else 16),
+            whole_vectors(settings.dim, settings.whole_bits),
             longest if settings.pool > 1 else 0,
             self._sample,
         )

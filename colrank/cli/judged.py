@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from colrank.cli.render import plain_console
 from colrank.evaluate import Evaluation, Failure, StageResult
 
 _REFERENCES = ("float32 exact,", "full scan,")
@@ -15,7 +15,7 @@ _REFERENCES = ("float32 exact,", "full scan,")
 
 def print_evaluation(found: Evaluation, *, failures: bool) -> None:
     """Measures with their intervals, the comparison, the stages, how many queries failed, and warnings."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = plain_console()
     for warning in found.warnings:
         console.print(Text(f"Warning: {_plain(warning)}", style="yellow"), soft_wrap=True)
     console.print(

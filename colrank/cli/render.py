@@ -58,14 +58,15 @@ def hit_record(query: str, query_id: str | None, rank: int, hit: Hit) -> dict[st
     return record
 
 
-def _console() -> Console:
+def plain_console() -> Console:
+    """A console that shows text as it is."""
     # Text may hold brackets, which are no markup.
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def print_hits(hits: Hits, *, several: bool) -> None:
     """Ranked passages, the words that matched best in bold."""
-    console = _console()
+    console = plain_console()
     if several:
         console.print(Text(f"Query: {_line(hits.query)}", style="bold cyan"))
     for warning in hits.warnings:
@@ -132,7 +133,7 @@ def _window(text: str, spans: Sequence[Span], most: int) -> tuple[int, int]:
 
 def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], notes: Sequence[str]) -> None:
     """The closing summary of a build: what came of it, and what went wrong on the way."""
-    console = _console()
+    console = plain_console()
     for note in (*notes, *report.warnings):
         console.print(Text(f"Warning: {_line(note)}", style="yellow"), soft_wrap=True)
     rate = report.tokens / report.seconds if report.seconds else 0.0
@@ -241,12 +242,12 @@ def print_stats(stats: Mapping[str, Any]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(name, Text(value))
-    _console().print(table)
+    plain_console().print(table)
 
 
 def print_explanation(explanation: Explanation) -> None:
     """A table of query tokens and what each found."""
-    console = _console()
+    console = plain_console()
     head = Text(_line(explanation.id), style="bold")
     head.append(f"  score {explanation.score:.4f}", style="green")
     if explanation.title:
@@ -284,7 +285,7 @@ def print_explanation(explanation: Explanation) -> None:
 
 def print_tuning(tuning: Tuning, *, stored: bool) -> None:
     """The settings that were tried, the chosen one, and what it means."""
-    console = _console()
+    console = plain_console()
     table = Table(box=None, pad_edge=False)
     for name in ("nprobe", "shortlist", "prune", f"recall@{tuning.k}", "ms a query", ""):
         table.add_column(name, justify="right", no_wrap=True)

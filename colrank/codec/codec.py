@@ -31,7 +31,7 @@ from colrank_kernels import decode_linear
 from numpy.typing import NDArray
 
 from colrank.centroids import CentroidIndex
-from colrank.codec.bits import byte_table, pack, row_bytes, unpack
+from colrank.codec.bits import byte_table, pack, row_bytes
 from colrank.errors import IndexDamaged
 from colrank.types import Vectors
 
@@ -84,11 +84,16 @@ class Codec:
         return CentroidIndex(self.centroids)
 
     @cached_property
+    def _id_type(self) -> type[np.unsignedinteger[Any]]:
+        assert self.centroids is not None
+        return np.uint16 if len(self.centroids) <= 1 << 16 else np.uint32
+
+    @cached_property
     def schema(self) -> pa.Schema:
         """Columns of a shard file."""
         columns: dict[str, pa.DataType] = {}
         if self.centroids is not None:
-            columns["centroid"] = pa.uint16() if len(self.centroids) <= 1 << 16 else pa.uint32()
+            columns["centroid"] = pa.from_numpy_dtype(self._id_type)
         if not self.coded:
             columns["vector"] = pa.list_(pa.float16() if self.bits == 16 else pa.float32(), self.dim)
         else:
@@ -124,7 +129,7 @@ class Codec:
         columns: Columns = {}
         if self.centroids is not None:
             ids = self.centroid_index.assign(turned) if ids is None else ids
-            columns["centroid"] = ids.astype(np.uint16 if len(self.centroids) <= 1 << 16 else np.uint32)
+            columns["centroid"] = ids.astype(self._id_type)
         if not self.coded:
             columns["vector"] = vectors.astype(np.float16 if self.bits == 16 else np.float32)
             return columns
@@ -215,14 +220,10 @@ class Codec:
                 "index again with --overwrite."
             )
 
-    def codes(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
-        """The residual codes as small integers, uint8 `[tokens, dim]`."""
-        return unpack(columns["code"], self.dim, self.bits)
 
-
-def whole_vectors(dim: int, bits: int = 16, centroids: Vectors | None = None) -> Codec:
-    """A codec that keeps vectors as they are, in float16 or float32."""
-    return Codec(dim, bits, centroids=centroids)
+def whole_vectors(dim: int, bits: int = 16) -> Codec:
+    """A codec that keeps vectors as they are, in float16 or float32, without centroids."""
+    return Codec(dim, bits)
 
 
 def even_levels(bits: int) -> NDArray[np.float32]:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from colrank.types import Vectors
 
 SAMPLE_FACTOR = 512
-"""The sample of n vectors holds about `SAMPLE_FACTOR * sqrt(n)` of them, which gives each of the
-16 sqrt(n) centroids at most 32 and at least that many when their number is rounded down to a power of 2."""
+"""The sample of n vectors holds about `SAMPLE_FACTOR * sqrt(n)` of them, which gives each of
+16 sqrt(n) centroids 32 of them, and up to 64 as their number is rounded down to a power of 2."""
 
 SAMPLE_MOST = 1 << 22
 """Most vectors of a sample, whatever the collection: 1 GB of float16 at 128 dimensions."""

@@ -82,7 +82,7 @@ def train_codec(
 def codec_error(codec: Codec, vectors: Vectors) -> tuple[float, float]:
     """Mean squared distance and mean cosine between unit vectors `[vectors, dim]` and what is decoded."""
     decoded = codec.decode(codec.encode(vectors)).astype(np.float64)
-    wanted = codec.turn(vectors.astype(np.float64)) if codec.coded else vectors.astype(np.float64)
+    wanted = codec.turn(vectors.astype(np.float64))
     distance = ((decoded - wanted) ** 2).sum(axis=1)
     norms = np.linalg.norm(decoded, axis=1) * np.linalg.norm(wanted, axis=1)
     cosine = (decoded * wanted).sum(axis=1) / np.maximum(norms, 1e-12)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from colrank.builder import Progress
 from colrank.config import SearchConfig
 from colrank.index import Segment, Snapshot
-from colrank.score import QueryVectors, contenders, exact_scores
+from colrank.score import QueryVectors, document_contenders, exact_scores
 from colrank.search import Query, search
 from colrank.shards import TokenVectors
 
@@ -78,15 +78,8 @@ class BestDocuments:
             owners: row of each one's document.
             tokens, offsets: as in `colrank.score.scan`.
         """
-        bound = self._query.error_bound()
-        documents, owner = np.unique(owners, return_inverse=True)
-        best = np.full(len(documents), -np.inf, dtype=np.float32)
-        np.maximum.at(best, owner, scores)
-        hopeful = np.zeros(len(documents), dtype=bool)
-        hopeful[contenders(best, self._depth, bound)] = True
-        if len(self._scores) == self._depth:
-            hopeful &= best >= self._scores[-1] - bound
-        near = hopeful[owner] & (scores >= best[owner] - 2 * bound)
+        least = float(self._scores[-1]) if len(self._scores) == self._depth else -np.inf
+        near = document_contenders(scores, owners, self._depth, self._query.error_bound(), least)
         if not near.any():
             return
         exact = exact_scores(self._query, rows[near], tokens, offsets)

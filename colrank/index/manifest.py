@@ -103,8 +103,11 @@ class Manifest:
     @property
     def stored_bits(self) -> int:
         """Bits a dimension of the tokens as they are stored."""
-        if self.codec is not None:
-            return self.codec.bits
+        return self.whole_bits if self.codec is None else self.codec.bits
+
+    @property
+    def whole_bits(self) -> int:
+        """Bits a dimension of whole vectors, stored or spooled."""
         return 32 if self.bits == 32 else 16
 
     def following(self, segments: tuple[SegmentEntry, ...], codec: CodecEntry | None) -> Manifest:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,6 @@ class Segment:
             or not offsets_are_valid(self.offsets, entry.tokens)
         ):
             raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
-        self._filled: NDArray[np.int64] | None = None
         self.postings: Postings | None = None
         if codec.centroids is not None:
             self.postings = Postings(folder, len(codec.centroids), entry.passages)
@@ -166,12 +166,15 @@ class Segment:
         found: list[int] = self._pooling.column("unpooled").take(pa.array(rows, pa.int64())).to_pylist()
         return found
 
-    @property
+    @cached_property
     def filled(self) -> NDArray[np.int64]:
         """Rows of the passages that have tokens, ascending."""
-        if self._filled is None:
-            self._filled = np.flatnonzero(np.diff(self.offsets))
-        return self._filled
+        return np.flatnonzero(np.diff(self.offsets))
+
+    @cached_property
+    def filled_documents(self) -> int:
+        """How many documents have a passage with tokens."""
+        return len(np.unique(self.passage_documents[self.filled]))
 
     def passage_vectors(self, row: int) -> NDArray[np.float32] | NDArray[np.float16]:
         """Token vectors of a passage in the codec's space, `[tokens, dim]`."""
