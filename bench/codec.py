@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from judged import data_folder, read_judgements, read_queries, write_results
+from judged import coded_index, read_judgements, read_queries, write_results
 from numpy.typing import NDArray
 from quality import COLLECTIONS
 
-from colrank import ColRank
 from colrank.builder import Silent
 from colrank.codec import Codec, StreamSample, whole_vectors
 from colrank.codec.codec import even_levels, scale_table
@@ -40,12 +39,7 @@ class Encoded:
     """A collection's passages and judged queries as float32 vectors."""
 
     def __init__(self, collection: str, folder: Path, most: int) -> None:
-        path = folder / f"{collection}-2"
-        if path.exists():
-            index = ColRank.open(path)
-        else:
-            index = ColRank.create(path, bits=2)
-            index.add_files(data_folder() / collection / "corpus.jsonl")
+        index = coded_index(collection, folder)
         self.segment = index.snapshot.segment
         self.codec = index.snapshot.codec
         held = self.segment.vectors.columns(0, self.segment.entry.tokens, ["centroid"])
@@ -97,10 +91,6 @@ def codecs(
         yield "quantile", Codec(shared.dim, bits, "quantile", unturned, levels=levels), ids, unseen
 
 
-def ranked(data: Encoded, tokens: TokenVectors, offsets: NDArray[np.int64]) -> NDArray[np.float32]:
-    return scan(data.queries, tokens, offsets)
-
-
 def best(scores: NDArray[np.float32], count: int) -> list[set[int]]:
     return [set(np.argsort(-row, kind="stable")[:count].tolist()) for row in scores]
 
@@ -128,7 +118,7 @@ def measure(collection: str, folder: Path, most: int) -> list[dict[str, Any]]:
         vectors, offsets = data.pooled(pool)
         if exact is None:
             whole = whole_vectors(vectors.shape[1], 32)
-            exact = ranked(data, TokenVectors(whole, [whole.encode(vectors)]), offsets)
+            exact = scan(data.queries, TokenVectors(whole, [whole.encode(vectors)]), offsets)
             wanted = {cut: best(exact, cut) for cut in (10, 100)}
             base = gains(data, exact)
             unpooled = len(vectors)
@@ -141,7 +131,7 @@ def measure(collection: str, folder: Path, most: int) -> list[dict[str, Any]]:
                 codec.encode(vectors[begin : begin + _AT_ONCE], ids[begin : begin + _AT_ONCE])
                 for begin in range(0, len(vectors), _AT_ONCE)
             ]
-            scores = ranked(data, TokenVectors(codec, parts), offsets)
+            scores = scan(data.queries, TokenVectors(codec, parts), offsets)
             ours = gains(data, scores)
             against = paired(ours, base)
             error = codec_error(codec, unseen)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import ir_measures
+import numpy as np
 import torch
+
+from colrank import ColRank
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -42,6 +45,26 @@ def read_judgements(collection: str) -> dict[str, dict[str, int]]:
     for qrel in read_qrels(collection):
         found.setdefault(qrel.query_id, {})[qrel.doc_id] = qrel.relevance
     return {query: grades for query, grades in found.items() if max(grades.values()) >= 1}
+
+
+def coded_index(collection: str, folder: Path) -> ColRank:
+    """The index of a collection by the defaults but for 2 bits, made in `folder` unless it is there."""
+    path = folder / f"{collection}-2"
+    if path.exists():
+        return ColRank.open(path)
+    index = ColRank.create(path, bits=2)
+    index.add_files(data_folder() / collection / "corpus.jsonl")
+    return index
+
+
+def shared(found: Iterable[Sequence[str]], reference: Iterable[Sequence[str]], cut: int) -> float:
+    """Mean share of each reference's first ids that are among as many of what was found."""
+    shares = [
+        len(set(ours[:cut]) & set(best[:cut])) / len(best[:cut])
+        for ours, best in zip(found, reference, strict=True)
+        if best
+    ]
+    return round(float(np.mean(shares)), 4)
 
 
 def measure(

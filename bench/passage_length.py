@@ -24,9 +24,9 @@ def main() -> None:
         queries = read_queries(collection)
         for length in options.lengths:
             with tempfile.TemporaryDirectory() as folder:
-                index = ColRank.create(Path(folder) / "index", passage_tokens=length)
+                index = ColRank.create(Path(folder) / "index", passage_tokens=length, bits=16)
                 report = index.add_files(data_folder() / collection / "corpus.jsonl")
-                hits = index.search(list(queries.values()), 100, by="document")
+                hits = index.search(list(queries.values()), 100, by="document", scan="always")
                 run = {
                     name: [(hit.document, hit.score) for hit in found]
                     for name, found in zip(queries, hits, strict=True)

@@ -17,10 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-from judged import data_folder, read_judgements, read_queries, write_results
+from judged import coded_index, read_judgements, read_queries, shared, write_results
 
-from colrank import ColRank
 from colrank.config import SearchConfig
 from colrank.index import Snapshot
 from colrank.search import Query, search
@@ -45,18 +43,8 @@ def timed(
     return found, {name: round(1000 * median(p[name] for p in parts), 1) for name in parts[0]}
 
 
-def shared(found: list[list[str]], reference: list[list[str]], cut: int) -> float:
-    shares = [len(set(a[:cut]) & set(b[:cut])) / len(b[:cut]) for a, b in zip(found, reference, strict=True)]
-    return round(float(np.mean(shares)), 4)
-
-
 def measure(collection: str, folder: Path, most: int) -> list[dict[str, Any]]:
-    path = folder / f"{collection}-2"
-    if path.exists():
-        index = ColRank.open(path)
-    else:
-        index = ColRank.create(path, bits=2)
-        index.add_files(data_folder() / collection / "corpus.jsonl")
+    index = coded_index(collection, folder)
     judged = read_judgements(collection)
     texts = [text for name, text in read_queries(collection).items() if name in judged][:most]
     queries = index.prepare(texts, index.snapshot)

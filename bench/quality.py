@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from judged import data_folder, read_judgements, read_queries, write_results
+from judged import data_folder, read_judgements, read_queries, shared, write_results
 
 from colrank import ColRank
 from colrank.builder import Silent
@@ -146,12 +146,8 @@ def _against(run: Run, exact: Run, qrels: Mapping[str, Mapping[str, int]]) -> di
 
 def _shared(run: Run, reference: Run, cut: int) -> float:
     """Mean share of the reference's first documents that are among as many of a run's."""
-    shares = [
-        len({d for d, _ in run[query][:cut]} & {d for d, _ in ranked[:cut]}) / len(ranked[:cut])
-        for query, ranked in reference.items()
-        if ranked
-    ]
-    return round(float(np.mean(shares)), 4)
+    lists = ([[document for document, _ in each[query]] for query in reference] for each in (run, reference))
+    return shared(*lists, cut)
 
 
 def missed(row: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from judged import data_folder, read_judgements, read_queries, write_results
+from judged import data_folder, read_judgements, read_queries, shared, write_results
 
 from colrank import ColRank, Hits
 from colrank.codec import whole_vectors
@@ -80,9 +80,9 @@ def measure(collection: str, layer: int, folder: Path) -> list[dict[str, Any]]:
             "queries": len(queries),
             "codec": stats["codec"],
             "bits": bits,
-            "codes_of_exact": {"@10": _shared(full, exact, 10), "@100": _shared(full, exact, 100)},
+            "codes_of_exact": {"@10": shared(full, exact, 10), "@100": shared(full, exact, 100)},
             "prefilter_of_full_scan": {
-                f"@{k}": _shared(_documents(index.search(queries, k, scan="never")), full, k)
+                f"@{k}": shared(_documents(index.search(queries, k, scan="never")), full, k)
                 for k in (10, 100)
             },
         }
@@ -93,11 +93,6 @@ def measure(collection: str, layer: int, folder: Path) -> list[dict[str, Any]]:
 
 def _documents(found: list[Hits]) -> list[list[str]]:
     return [[hit.document for hit in hits] for hits in found]
-
-
-def _shared(found: list[list[str]], reference: list[list[str]], cut: int) -> float:
-    shares = [len(set(a[:cut]) & set(b[:cut])) / cut for a, b in zip(found, reference, strict=True)]
-    return round(float(np.mean(shares)), 4)
 
 
 def main() -> None:
