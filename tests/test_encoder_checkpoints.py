@@ -37,7 +37,7 @@ from colrank.config import EncoderConfig
 from colrank.encoder import EncodedQuery, Encoder, embedded, load_encoder
 from colrank.encoder.checkpoint import resolve_device
 from colrank.encoder.projection import fixed_projection
-from colrank.errors import InputError, MissingExtra, ModelError, ModelMismatch
+from colrank.errors import InputError, MissingExtra, ModelError, ModelMismatch, ProjectionMisfit
 
 TOLERANCE = 1e-5
 QUERIES = ["how long lasts the guarantee?", "¿Cuánto dura la batería, en invierno?", "sea"]
@@ -727,3 +727,35 @@ def test_embedded_vectors_are_those_of_the_formula():
     assert [token for token, _ in encoder.document_tokens("Sea, cold.")] == [
         *("[CLS]", "sea", ",", "cold", ".", "[SEP]")
     ]
+
+
+def test_truncated_vectors_are_the_first_dimensions_at_unit_length(tmp_path: Path):
+    whole = load_encoder(EncoderConfig())
+    cut = load_encoder(EncoderConfig(projection="truncate:64"))
+    text = "The guarantee lasts six months."
+    lengths = [len(whole.token_spans(text))]
+    (full, ids), (first, cut_ids) = (e.encode_passages([text], lengths)[0] for e in (whole, cut))
+    assert cut.dim == 64
+    assert cut.fingerprint.projection == f"{whole.fingerprint.projection}[:64]"
+    assert cut_ids.tolist() == ids.tolist()
+    expected = full[:, :64] / np.linalg.norm(full[:, :64], axis=1, keepdims=True)
+    np.testing.assert_allclose(first, expected, atol=1e-6)
+
+
+def test_a_truncated_index_opens_with_its_own_projection(tmp_path: Path):
+    index = ColRank.create(tmp_path / "index", projection="truncate:32")
+    index.add([{"id": "a", "text": "The guarantee lasts six months."}, {"id": "b", "text": "It rains."}])
+    opened = ColRank.open(tmp_path / "index")
+    assert opened.encoder.dim == opened.stats()["dim"] == 32
+    assert opened.search("how long is the guarantee", k=1)[0].document == "a"
+
+
+@pytest.mark.parametrize("projection", ["truncate", "truncate:0", "truncate:-3", "truncate:x", "pca:64", ""])
+def test_an_unknown_projection_is_named(tmp_path: Path, projection: str):
+    with pytest.raises(InputError, match="choose one of auto, none, fixed, truncate:DIM"):
+        ColRank.create(tmp_path / "index", projection=projection)
+
+
+def test_more_dimensions_than_there_are_cannot_be_kept():
+    with pytest.raises(ProjectionMisfit, match=r"keeps 129 dimensions, and the model .* has 128"):
+        load_encoder(EncoderConfig(projection="truncate:129"))

@@ -1,6 +1,7 @@
 """Text into token vectors: checkpoints, the embedded default, projection and token weights."""
 
 from colrank.encoder.encoder import EncodedQuery, Encoder, Fingerprint, load_encoder
+from colrank.encoder.projection import kept_dimensions, projection_option
 from colrank.encoder.weights import TokenFrequencies, weights_apply
 
 __all__ = [
@@ -8,6 +9,8 @@ __all__ = [
     "Encoder",
     "Fingerprint",
     "TokenFrequencies",
+    "kept_dimensions",
     "load_encoder",
+    "projection_option",
     "weights_apply",
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colrank.config import EMBEDDED_MODEL, EncoderConfig, check_choice
+from colrank.config import EMBEDDED_MODEL, EncoderConfig
 from colrank.encoder import embedded
 from colrank.encoder.checkpoint import (
     hash_checkpoint,
@@ -20,7 +20,7 @@ from colrank.encoder.checkpoint import (
     resolve_device,
     resolve_dtype,
 )
-from colrank.encoder.projection import fixed_projection, fixed_projection_hash
+from colrank.encoder.projection import fixed_projection, fixed_projection_hash, kept_dimensions
 from colrank.errors import InputError, ModelError, ProjectionMisfit
 from colrank.types import Span, Vectors, is_utf8
 
@@ -82,6 +82,7 @@ class Encoder:
         dtype: Any,
         projection: NDArray[np.float32] | None,
         projection_name: str,
+        kept: int | None = None,
         passage_tokens: int | None = None,
         notes: Sequence[str] = (),
     ) -> None:
@@ -113,13 +114,19 @@ class Encoder:
                 f"The fixed projection is for {projection.shape[0]} dimensions, and the model {name!r} "
                 f"has {raw_dim}; use projection none."
             )
+        dim = raw_dim if projection is None else int(projection.shape[1])
+        if kept is not None and kept > dim:
+            raise ProjectionMisfit(
+                f"truncate:{kept} keeps {kept} dimensions, and the model {name!r} has {dim}; ask for fewer."
+            )
+        self._kept = kept or dim
         expansion = getattr(self._transformer, "query_expansion", None)
         self.query_length = self._query_limit(expansion)
         self.fingerprint = Fingerprint(
             name=name,
             weights=weights,
-            dim=raw_dim if projection is None else int(projection.shape[1]),
-            projection=projection_name,
+            dim=self._kept,
+            projection=projection_name if kept is None else f"{projection_name}[:{kept}]",
             query_prompt=self._query_prompt,
             document_prompt=self._document_prompt,
             query_length=self.query_length,
@@ -325,7 +332,7 @@ class Encoder:
             ).float()
             if self._projection is not None:
                 vectors = vectors @ self._projection
-            vectors = torch.nn.functional.normalize(vectors, dim=-1)
+            vectors = torch.nn.functional.normalize(vectors[:, : self._kept], dim=-1)
         flat = vectors.cpu().numpy()
         ids = [row["input_ids"][m].cpu().numpy() for row, m in zip(rows, masks, strict=True)]
         if not np.isfinite(flat).all():
@@ -364,13 +371,13 @@ def load_encoder(config: EncoderConfig) -> Encoder:
         MissingExtra: the embedded model is not installed.
         ModelError: the model cannot be found, loaded or used.
     """
-    check_choice("projection", config.projection, ("auto", "none", "fixed"))
+    kept = kept_dimensions(config.projection)
     dtype = resolve_dtype(config.dtype)
     is_embedded = config.model == EMBEDDED_MODEL
     if is_embedded:
         embedded.model_folder()
     device = resolve_device(config.device)
-    projected = config.projection == "fixed" or (config.projection == "auto" and is_embedded)
+    projected = config.projection == "fixed" or (is_embedded and config.projection != "none")
     projection = fixed_projection() if projected else None
     projection_name = fixed_projection_hash() if projected else "none"
     if is_embedded:
@@ -383,6 +390,7 @@ def load_encoder(config: EncoderConfig) -> Encoder:
             dtype=dtype,
             projection=projection,
             projection_name=projection_name,
+            kept=kept,
             passage_tokens=embedded.PASSAGE_TOKENS,
         )
     model, notes = load_checkpoint(config, device)
