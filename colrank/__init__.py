@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from colrank.api import ColRank
+    from colrank.candidates import rerank
     from colrank.errors import ColRankError
     from colrank.evaluate import Evaluation
-    from colrank.types import BuildReport, Document, Explanation, Hit, Hits, TokenMatch
+    from colrank.lost import Trace
+    from colrank.types import BuildReport, Document, Explanation, Hit, Hits, TokenMatch, Verdict
 
 __all__ = [
     "BuildReport",
@@ -24,6 +26,9 @@ __all__ = [
     "Hit",
     "Hits",
     "TokenMatch",
+    "Trace",
+    "Verdict",
+    "rerank",
 ]
 __version__ = "0.1.0"
 
@@ -31,6 +36,8 @@ _HOMES = {
     "ColRank": "colrank.api",
     "ColRankError": "colrank.errors",
     "Evaluation": "colrank.evaluate",
+    "Trace": "colrank.lost",
+    "rerank": "colrank.candidates",
 }
 
 

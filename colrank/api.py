@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, Unpack, overload
 
 import numpy as np
 import xxhash
@@ -22,9 +22,12 @@ from colrank.builder import (
     build_from_vectors,
     check_vectors,
 )
+from colrank.cascade import wanted_hits
 from colrank.config import (
     EMBEDDED_MODEL,
     By,
+    CascadeConfig,
+    CascadeOptions,
     EncoderConfig,
     FieldNames,
     Kind,
@@ -37,12 +40,15 @@ from colrank.config import (
     check_k,
 )
 from colrank.corpus import document_from_record, find_files, plain_metadata, read_file
-from colrank.encoder import Encoder, load_encoder
+from colrank.encoder import Encoder, kept_dimensions, load_encoder, projection_option
 from colrank.errors import IndexExists, InputError, ModelMismatch, ProjectionMisfit
 from colrank.evaluate import Evaluation, evaluate
 from colrank.explain import explain, highlight
 from colrank.index import IndexWriter, Knobs, Manifest, Snapshot, is_index, open_snapshot
+from colrank.index_cascade import IndexCascade
+from colrank.lost import Trace, trace
 from colrank.prefilter import plan
+from colrank.rerankers.languages import language_warning
 from colrank.score import QueryVectors
 from colrank.search import Query, Stage, scans, search
 from colrank.tune import DRAWN_QUERIES, Tuning, drawn_texts, drawn_vectors, tune
@@ -101,7 +107,8 @@ class ColRank:
             model: "embedded", a folder, or a name on the hub; None for an index of given vectors only.
             device: cpu, cuda, cuda:1, mps; None takes the best there is.
             dtype: precision of the model: float32, float16 or bfloat16.
-            projection: "auto" (the fixed one for the embedded model), "none" or "fixed".
+            projection: "auto" (the fixed one for the embedded model), "none", "fixed", or "truncate:DIM",
+                which keeps the first DIM dimensions of what "auto" gives.
             trust_remote_code: let the checkpoint bring code of its own.
             passage_tokens: longest passage in the model's tokens, markers included; None: the model's own.
             overlap: tokens that a passage repeats of the one before it.
@@ -121,7 +128,7 @@ class ColRank:
         if is_index(folder) and not overwrite:
             raise IndexExists(_exists(folder))
         check_choice("token_weights", token_weights, ("auto", "none", "idf"))
-        check_choice("projection", projection, ("auto", "none", "fixed"))
+        kept_dimensions(projection)
         PassageConfig(passage_tokens, overlap)
         StorageConfig(bits, kind, pool, seed)
         if model is None and (passage_tokens or overlap or token_weights != "auto" or projection != "auto"):
@@ -176,7 +183,7 @@ class ColRank:
             raise InputError(f"{folder} was made from given vectors without a model; leave out {model!r}.")
         if manifest.model is not None:
             name = model or _located(folder, manifest.model_location)
-            projection = "none" if manifest.model.projection == "none" else "fixed"
+            projection = projection_option(manifest.model.projection)
             config = EncoderConfig(name, device, dtype, projection, trust_remote_code)
         index = cls(folder, manifest, config)
         index._snapshot = snapshot
@@ -396,7 +403,9 @@ class ColRank:
             self._snapshot = open_snapshot(self.path)
             self._settings = self._snapshot.manifest
             self._fresh = False
-            return report
+            model, languages = self._settings.model, self._snapshot.segment.entry.language_tokens
+            warning = None if model is None else language_warning(model.name, languages, "encoder")
+            return replace(report, notes=(warning,)) if warning else report
 
     @overload
     def search(  # type: ignore[overload-overlap]
@@ -410,6 +419,7 @@ class ColRank:
         nprobe: int | None = None,
         shortlist: int | None = None,
         prune: float | None = None,
+        **cascade: Unpack[CascadeOptions],
     ) -> Hits: ...
     @overload
     def search(
@@ -423,6 +433,7 @@ class ColRank:
         nprobe: int | None = None,
         shortlist: int | None = None,
         prune: float | None = None,
+        **cascade: Unpack[CascadeOptions],
     ) -> list[Hits]: ...
     def search(
         self,
@@ -435,6 +446,7 @@ class ColRank:
         nprobe: int | None = None,
         shortlist: int | None = None,
         prune: float | None = None,
+        **cascade: Unpack[CascadeOptions],
     ) -> Hits | list[Hits]:
         """Find the k best passages (or documents) of a query.
 
@@ -447,16 +459,22 @@ class ColRank:
                 is faster for an index of this size.
             nprobe, shortlist, prune: settings of the prefilter (`colrank.config.SearchConfig`); None takes
                 what `tune` stored, else the default for k.
+            cascade: the stages after the search, each off unless asked for: `rerank`, `judge`, `mmr` and
+                what belongs to them (`colrank.config.CascadeConfig` says what each means).
 
         Returns:
             `Hits` for one query, a list of `Hits` for a list.
 
         Raises:
-            InputError: k below 1, an empty query, one of unknown tokens only, vectors of a wrong shape.
+            InputError: k below 1, an empty query, one of unknown tokens only, vectors of a wrong shape, an
+                option with an impossible value, a stage that reads text asked of vectors.
             ModelMismatch: the query would be encoded otherwise than the passages.
+            ModelError, MissingExtra: the reranker cannot be found, loaded or used.
+            StageFailed: the reranker failed, or a query could not be judged, and `fail` was asked for.
         """
         k = check_k(k)
         config = SearchConfig(scan, nprobe, shortlist, prune)
+        second = CascadeConfig(**cascade)
         snapshot = self.snapshot
         # An array or tensor of two dimensions is one query; of three, a list of them.
         single = isinstance(query, str) or getattr(query, "ndim", 3) < 3
@@ -465,17 +483,29 @@ class ColRank:
                 f"The query is {type(query).__name__}; give text, an array, or a list of either."
             )
         inputs: list[Any] = [query] if single else list(query)
+        if second.rerank is not None and not all(isinstance(value, str) for value in inputs):
+            raise InputError("A reranker reads text, and a query was given as vectors; give its text.")
+        stages: list[tuple[str, Stage]] = []
+        if second.active:
+            stages += self._cascade(second, snapshot).steps(k, by)
         begin = time.perf_counter()
         queries = self.prepare(inputs, snapshot)
         encoding = (time.perf_counter() - begin) / max(1, len(queries))
-        stages: list[tuple[str, Stage]] = []
         if highlight and self._config is not None:
             encoder = self.encoder
             stages.append(("highlight", lambda q, hits: _highlight(snapshot, q, hits, encoder)))
-        found = search(snapshot, queries, k=k, by=by, config=config, stages=stages)
+        found = search(snapshot, queries, k=wanted_hits(second, k), by=by, config=config, stages=stages)
         for hits in found:
             hits.timings = {"encode": encoding, **hits.timings}
         return found[0] if single else found
+
+    def _cascade(self, config: CascadeConfig, snapshot: Snapshot) -> IndexCascade:
+        return IndexCascade.load(
+            snapshot,
+            config,
+            None if self._config is None else lambda: self.encoder,
+            lambda text: self.prepare([text], snapshot)[0].vectors,
+        )
 
     def prepare(self, inputs: Sequence[QueryInput], snapshot: Snapshot) -> list[Query]:
         """Encode and weigh queries for a snapshot, in the given order."""
@@ -504,6 +534,45 @@ class ColRank:
         prepared = self.prepare([query], snapshot)[0]
         return explain(snapshot, prepared, id, self.encoder if self._config is not None else None)
 
+    def trace(
+        self,
+        query: QueryInput,
+        gold: str,
+        k: int = 10,
+        *,
+        by: By = "passage",
+        scan: Scan = "auto",
+        nprobe: int | None = None,
+        shortlist: int | None = None,
+        prune: float | None = None,
+        **cascade: Unpack[CascadeOptions],
+    ) -> Trace:
+        """Say where a known right passage was lost on its way to the hits, or at which rank it is found.
+
+        Args:
+            query, k, by, scan, nprobe, shortlist, prune, cascade: as in `search`.
+            gold: id of the passage, or of a document any of whose passages will do. One that the index does
+                not hold is no error: that is where it was lost.
+
+        Raises:
+            InputError: as in `search`, or the id names both a document and a passage of another one.
+        """
+        k = check_k(k)
+        second = CascadeConfig(**cascade)
+        snapshot = self.snapshot
+        if second.rerank is not None and not isinstance(query, str):
+            raise InputError("A reranker reads text, and the query was given as vectors; give its text.")
+        return trace(
+            snapshot,
+            self.prepare([query], snapshot)[0],
+            gold,
+            config=SearchConfig(scan, nprobe, shortlist, prune),
+            k=k,
+            wanted=wanted_hits(second, k),
+            by=by,
+            steps=self._cascade(second, snapshot).steps(k, by) if second.active else [],
+        )
+
     def evaluate(
         self,
         queries: Mapping[str, QueryInput] | str | Path,
@@ -517,7 +586,13 @@ class ColRank:
         nprobe: int | None = None,
         shortlist: int | None = None,
         prune: float | None = None,
+        k: int = 10,
+        by: By = "passage",
+        sweep: Sequence[int] = (),
+        prices: str | Path | None = None,
+        max_ms: float | None = None,
         progress: Progress | None = None,
+        **cascade: Unpack[CascadeOptions],
     ) -> Evaluation:
         """Search for every query with known answers, by document, and judge what is found.
 
@@ -532,6 +607,10 @@ class ColRank:
                 file of them.
             baseline: ranked documents by query, or a TREC run file, to compare with.
             scan, nprobe, shortlist, prune: as in `search`.
+            k, by, cascade: as in `search`; with any stage after the search, each one is judged too.
+            sweep: numbers of candidates to rerank, to see where gain flattens.
+            prices: TOML file of what rerankers ask for (`configs/prices.toml`).
+            max_ms: milliseconds that a query may take in all, for the verdict.
             progress: told of the progress.
 
         Raises:
@@ -540,6 +619,7 @@ class ColRank:
             MissingExtra: the extra `eval` is not installed.
         """
         snapshot = self.snapshot
+        second = CascadeConfig(**cascade)
         return evaluate(
             snapshot,
             queries,
@@ -551,6 +631,12 @@ class ColRank:
             stages=stages,
             vectors=vectors,
             baseline=baseline,
+            second=self._cascade(second, snapshot) if second.active else None,
+            k=k,
+            by=by,
+            sweep=sweep,
+            prices=prices,
+            max_ms=max_ms,
             progress=progress,
         )
 

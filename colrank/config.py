@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal, SupportsIndex, TypedDict
 
 from colrank.errors import InputError
 
@@ -48,7 +49,8 @@ class FieldNames:
 class EncoderConfig:
     """How text becomes vectors. All but `device` and `dtype` are part of the model's fingerprint.
 
-    `projection` is "auto" (the fixed one for the embedded model, none for others), "none" or "fixed".
+    `projection` is "auto" (the fixed one for the embedded model, none for others), "none", "fixed", or
+    "truncate:DIM", which keeps the first DIM dimensions of what "auto" gives.
     """
 
     model: str = EMBEDDED_MODEL
@@ -118,6 +120,145 @@ class SearchConfig:
                 raise InputError(f"{name} is {value!r}; give a whole number of at least 1.")
         if self.prune is not None and not -1 <= self.prune <= 1:
             raise InputError(f"prune is {self.prune!r}; it is a similarity, from -1 (prunes nothing) to 1.")
+
+
+class StageOptions(TypedDict, total=False):
+    """Keywords of the stages after the search; see `CascadeConfig` for what each means."""
+
+    rerank: Any
+    blend: float
+    rerank_url: str | None
+    rerank_max_length: int | None
+    rerank_windows: bool
+    rerank_instruction: str | None
+    rerank_device: str | None
+    rerank_dtype: str
+    rerank_backend: str
+    rerank_timeout: float
+    rerank_retries: int
+    on_rerank_error: str
+    judge: float | None
+    on_judge_error: str
+    fallback: str | None
+    mmr: float | None
+    mmr_exact: bool
+    max_per_document: int | None
+    dedupe: bool
+
+
+class CascadeOptions(StageOptions, total=False):
+    """The same, and how many hits of the search these stages look at."""
+
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeConfig:
+    """The stages after the search: reranker, judge, MMR. Each is off unless asked for.
+
+    Attributes:
+        rerank: name of a reranker, `family:rest` (`colrank.rerankers`), or an object with its methods.
+        candidates: hits that the stages look at; at least k.
+        blend: share of the earlier score, scaled to [0, 1] within the query, in the order after reranking.
+        rerank_url: where the service is, when not at its usual place.
+        rerank_max_length: longest pair in the model's tokens; None is the model's own limit.
+        rerank_windows: score overlapping windows of a text that is too long, and take the best.
+        rerank_instruction: an instruction in words, for a language model.
+        rerank_device, rerank_dtype, rerank_backend: how a reranker on this machine runs: as in `device`
+            and `dtype` of the encoder; torch, onnx or openvino.
+        rerank_timeout: seconds that a request to a service may take.
+        rerank_retries: how often a request is sent again.
+        on_rerank_error: `fall-back` keeps the earlier order and warns, `fail` raises.
+        judge: least score that passes; None judges nothing.
+        on_judge_error: `return-unjudged` returns the hits with a verdict that says so, `fail` raises.
+        fallback: the sentence for a refused query; None is colrank's own, in the language of the index.
+        mmr: lambda of maximal marginal relevance: 1 is relevance alone, 0 difference alone.
+        mmr_exact: compare all vectors of two passages, not a reduction of them.
+        max_per_document: most passages of one document; None is 2 under `mmr`, and no limit otherwise.
+        dedupe: leave out a hit whose text repeats that of a better one.
+    """
+
+    rerank: Any = None
+    candidates: int = 50
+    blend: float = 0.0
+    rerank_url: str | None = None
+    rerank_max_length: int | None = None
+    rerank_windows: bool = False
+    rerank_instruction: str | None = None
+    rerank_device: str | None = None
+    rerank_dtype: str = "float32"
+    rerank_backend: str = "torch"
+    rerank_timeout: float = 30.0
+    rerank_retries: int = 3
+    on_rerank_error: str = "fall-back"
+    judge: float | None = None
+    on_judge_error: str = "return-unjudged"
+    fallback: str | None = None
+    mmr: float | None = None
+    mmr_exact: bool = False
+    max_per_document: int | None = None
+    dedupe: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("candidates", "rerank_max_length", "max_per_document"):
+            value = getattr(self, name)
+            if value is not None:
+                _set(self, name, _whole(name, value, 1))
+        _set(self, "rerank_retries", _whole("rerank_retries", self.rerank_retries, 0))
+        for name in ("blend", "judge", "mmr"):
+            value = getattr(self, name)
+            if value is not None:
+                _set(self, name, _share(name, value))
+        timeout = _number(self.rerank_timeout)
+        if timeout is None or not 0 < timeout < math.inf:
+            raise InputError(f"rerank_timeout is {self.rerank_timeout!r}; it is a number of seconds above 0.")
+        _set(self, "rerank_timeout", timeout)
+        check_choice("on_rerank_error", self.on_rerank_error, ("fall-back", "fail"))
+        check_choice("on_judge_error", self.on_judge_error, ("return-unjudged", "fail"))
+        check_choice("rerank_backend", self.rerank_backend, ("torch", "onnx", "openvino"))
+        check_choice("rerank_dtype", self.rerank_dtype, ("float32", "float16", "bfloat16"))
+        if self.rerank is None and self.judge is not None:
+            raise InputError("judge needs a reranker's score; name one with rerank, or leave judge out.")
+        if self.rerank is None and self.blend:
+            raise InputError("blend mixes a reranker's score with the earlier one; name one with rerank.")
+        if self.mmr is None and self.mmr_exact:
+            raise InputError("mmr_exact says how mmr compares passages; give mmr a value from 0 to 1 too.")
+
+    @property
+    def active(self) -> bool:
+        """Whether any stage is asked for."""
+        asked = (self.rerank, self.mmr, self.max_per_document)
+        return self.dedupe or any(option is not None for option in asked)
+
+
+def _set(config: object, name: str, value: Any) -> None:
+    object.__setattr__(config, name, value)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise InputError(f"{name} is {value!r}; give a whole number of at least {least}.")
+    return number
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool | str | bytes):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _share(name: str, value: Any) -> float:
+    number = _number(value)
+    if number is None or not 0 <= number <= 1:
+        raise InputError(f"{name} is {value!r}; give a number from 0 to 1.")
+    return number
 
 
 def check_k(k: SupportsIndex) -> int:

@@ -12,6 +12,7 @@
     │   └── IndexFormat
     ├── ModelError            a model that cannot be found, loaded or used (exit code 2)
     │   └── ModelMismatch
+    ├── StageFailed           a reranker or judge failed, and `fail` was asked for (exit code 4)
     └── MissingExtra          an optional dependency that is not installed (exit code 2)
 
 Each message is one sentence that names the thing and the remedy.
@@ -68,6 +69,12 @@ class ModelError(ColRankError):
 
 class ModelMismatch(ModelError):
     """A query was to be encoded otherwise than the passages of the index."""
+
+
+class StageFailed(ColRankError):
+    """A stage after the search failed: a service did not answer, or a model broke."""
+
+    exit_code = 4
 
 
 class MissingExtra(ColRankError):

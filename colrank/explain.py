@@ -43,7 +43,7 @@ def resolve_passage(snapshot: Snapshot, name: str) -> tuple[int, bool]:
         InputError: the index holds neither, or both.
     """
     document = snapshot.segment.document_row(name)
-    passage = _passage_row(snapshot, *name.rpartition("#")[::2])
+    passage = passage_row(snapshot, *name.rpartition("#")[::2])
     if document is not None and passage is not None:
         raise InputError(
             f"{name!r} is the id of a document and of a passage of another one; explain the hit itself in "
@@ -56,7 +56,8 @@ def resolve_passage(snapshot: Snapshot, name: str) -> tuple[int, bool]:
     raise InputError(f"The index holds no document or passage {name!r}; ids are those that search prints.")
 
 
-def _passage_row(snapshot: Snapshot, document: str, ordinal: str) -> int | None:
+def passage_row(snapshot: Snapshot, document: str, ordinal: str) -> int | None:
+    """Row of a document's passage, None where there is none of that number."""
     if not (ordinal.isascii() and ordinal.isdecimal()):
         return None
     row = snapshot.segment.document_row(document)
@@ -72,7 +73,7 @@ def row_of_hit(snapshot: Snapshot, hit: Hit) -> int:
     Raises:
         InputError: the snapshot no longer holds it.
     """
-    row = _passage_row(snapshot, hit.document, hit.id.removeprefix(f"{hit.document}#"))
+    row = passage_row(snapshot, hit.document, hit.id.removeprefix(f"{hit.document}#"))
     if row is None:
         raise InputError(f"The index no longer holds the passage {hit.id!r}; search again.")
     return row
@@ -144,12 +145,7 @@ def explain(snapshot: Snapshot, query: Query, named: str | Hit, encoder: Encoder
 
 def highlight(snapshot: Snapshot, query: Query, hits: Hits, encoder: Encoder) -> Hits:
     """Mark in each hit the words of its text that matched a query token best (a search stage)."""
-    return Hits(
-        [replace(hit, highlights=_highlights(snapshot, query, hit, encoder)) for hit in hits],
-        query=hits.query,
-        timings=hits.timings,
-        warnings=hits.warnings,
-    )
+    return hits.having([replace(hit, highlights=_highlights(snapshot, query, hit, encoder)) for hit in hits])
 
 
 def _highlights(snapshot: Snapshot, query: Query, hit: Hit, encoder: Encoder) -> tuple[Span, ...]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
+from colrank.cascade import run_stages
 from colrank.config import By, SearchConfig, check_choice, check_k
 from colrank.encoder import EncodedQuery
 from colrank.errors import InputError
@@ -76,12 +77,8 @@ def search(
         found = _prefiltered(segment, queries, k, by, plan(snapshot, config, k))
     out = []
     for query, (hit_list, spent) in zip(queries, found, strict=True):
-        hits = Hits(hit_list, query=query.text, warnings=query.warnings())
-        for name, stage in stages:
-            with _timed(spent, name):
-                hits = stage(query, hits)
-        hits.timings = spent
-        out.append(hits)
+        hits = Hits(hit_list, query=query.text, warnings=query.warnings(), timings=spent)
+        out.append(run_stages(query, hits, stages))
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,8 @@ class Problems:
 class BuildReport:
     """What a build did: counts of the whole index after it, and what went wrong on the way.
 
-    `replaced` is how many documents of the index before gave way to new ones of the same id.
+    `replaced` is how many documents of the index before gave way to new ones of the same id; `notes` is
+    what else to know, for example that the model does not read the language of the text.
     """
 
     documents: int
@@ -114,11 +115,12 @@ class BuildReport:
     seconds: float
     problems: Problems
     replaced: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> list[str]:
-        """One sentence for each kind of problem."""
-        return self.problems.sentences()
+        """One sentence for each kind of problem, and the notes."""
+        return [*self.problems.sentences(), *self.notes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +130,13 @@ class Hit:
     Attributes:
         id: the passage's id, `document#ordinal`.
         document: the document's id as the user gave it.
-        score: score of the last stage that ran; here the weighted MaxSim.
-        scores: score by stage (`maxsim`).
+        score: score of the last stage that gave one: the weighted MaxSim, or a reranker's.
+        scores: score by stage: `maxsim`; `rerank` in [0, 1], what it was made from (`rerank_logit`,
+            `rerank_maxsim`) and `blend`; `judge`; `mmr`, the gain for which the hit was chosen.
         text: the passage's text; `start` and `end` are its characters in the document.
         highlights: characters of `text` that matched best, in order, or empty when not asked for.
+        unscored: the reranker was asked and gave no score, so that the hit stands in its earlier order.
+        tier: `high`, `topical` or `noise` where a judge looked at the hit, else "".
     """
 
     id: str
@@ -145,6 +150,50 @@ class Hit:
     source: str
     metadata: Mapping[str, Any]
     highlights: tuple[Span, ...] = ()
+    unscored: bool = False
+    tier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a reranker was sent.
+
+    Attributes:
+        pairs: pairs of query and text that were scored; windows count one each.
+        tokens: tokens of the pairs (of a service: those that it says it counted), None when not known.
+        calls: requests to a service, retries among them.
+        cut: texts that lost their end because the pair was longer than the model reads, None when not
+            known.
+        seconds: time in the model's own forward pass or in waiting for the service.
+    """
+
+    pairs: int = 0
+    tokens: int | None = None
+    calls: int = 0
+    cut: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge said of a query's hits.
+
+    Attributes:
+        status: `approved` (each hit reached the floor), `refused` (none did, and none is handed on), or
+            `unjudged` (the reranker failed or left hits unscored: neither).
+        reason: one sentence.
+        best: the best score, None when there is none.
+        floor: the least score that passes.
+        note: what to know before trusting the floor.
+        fallback: what to tell the user instead of an answer, when refused; else "".
+    """
+
+    status: Literal["approved", "refused", "unjudged"]
+    reason: str
+    best: float | None
+    floor: float
+    note: str = ""
+    fallback: str = ""
 
 
 class Hits(Sequence[Hit]):
@@ -153,9 +202,13 @@ class Hits(Sequence[Hit]):
     Attributes:
         query: the query's text, or "" when vectors were given.
         timings: seconds by stage (`encode`; `scan`, or `prefilter` and `score`; `select`; and those that
-            were asked for); what a list of queries shares is shared out evenly.
+            were asked for: `rerank`, `judge`, `mmr`, `highlight`); what a list of queries shares is shared
+            out evenly.
         warnings: sentences about this query, for example that it was cut.
         verdict: what a judge said of the hits; None when none was asked.
+        left_out: ids that a stage took out, best first, by reason: `judge`, `unscored`, `dedupe`,
+            `max_per_document`, `k`.
+        usage: what the reranker was sent; None when none ran.
     """
 
     def __init__(
@@ -165,13 +218,29 @@ class Hits(Sequence[Hit]):
         query: str = "",
         timings: Mapping[str, float] | None = None,
         warnings: Sequence[str] = (),
-        verdict: None = None,
+        verdict: Verdict | None = None,
+        left_out: Mapping[str, Sequence[str]] | None = None,
+        usage: Usage | None = None,
     ) -> None:
         self._hits = list(hits)
         self.query = query
         self.timings = dict(timings or {})
         self.warnings = list(warnings)
         self.verdict = verdict
+        self.left_out = {reason: list(ids) for reason, ids in (left_out or {}).items()}
+        self.usage = usage
+
+    def having(self, hits: Sequence[Hit]) -> Hits:
+        """The same answer with other hits: everything else that is known of the query stays."""
+        return Hits(
+            hits,
+            query=self.query,
+            timings=self.timings,
+            warnings=self.warnings,
+            verdict=self.verdict,
+            left_out=self.left_out,
+            usage=self.usage,
+        )
 
     def __len__(self) -> int:
         return len(self._hits)

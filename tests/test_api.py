@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import date
 from pathlib import Path
@@ -40,6 +41,9 @@ def test_the_exported_names():
         "Hit",
         "Hits",
         "TokenMatch",
+        "Trace",
+        "Verdict",
+        "rerank",
     ]
     assert all(getattr(colrank, name) for name in colrank.__all__)
     with pytest.raises(AttributeError):
@@ -277,10 +281,20 @@ def test_documents_without_an_id_get_one_of_their_own_in_every_call(tmp_path: Pa
 
 def test_documents_of_which_the_model_knows_nothing_are_reported(tmp_path: Path):
     index = ColRank.create(tmp_path / "i", device="cpu")
-    report = index.add([TEXTS[0], {"id": "runes", "text": "\u16a0\u16a1\u16a2"}])
+    report = index.add([TEXTS[2], {"id": "runes", "text": "\u16a0\u16a1\u16a2"}])
     assert report.warnings == [
         "1 passages of which the model knows no token, which cannot be found by their text: runes#0"
     ]
+
+
+def test_text_in_a_language_that_the_model_does_not_read_is_reported(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", device="cpu")
+    assert index.add(TEXTS[2:]).warnings == []
+    (warning,) = index.add(TEXTS[:2]).warnings
+    assert re.match(
+        r"The encoder all-MiniLM-L6-v2 .* reads English only, and \d\d% .* is in Spanish", warning
+    )
+    assert "such as jinaai/jina-colbert-v2" in warning
 
 
 def test_overlap_must_fit_the_passage_length_also_when_that_is_the_models(tmp_path: Path):

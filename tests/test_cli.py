@@ -226,6 +226,7 @@ def test_a_preset_sets_defaults_and_the_command_line_wins(built: Path, tmp_path:
 
 def test_shipped_presets_parse_and_name_existing_options():
     configs = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
+    configs = [config for config in configs if config.name != "prices.toml"]  # a table of another kind
     assert configs
     for config in configs:
         assert colrank("--config", config, "search", "--help").returncode == 0

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from colrank.cli.hits import hit_record, print_hits, shown_passage
 from colrank.cli.main import main
-from colrank.cli.render import hit_record, print_build, print_hits, shown_passage
+from colrank.cli.render import print_build
 from colrank.errors import InputError
 from colrank.evaluate import read_queries
 from colrank.types import BuildReport, Hit, Hits, Problems, Span
@@ -88,7 +89,9 @@ def test_a_broken_file_of_queries_is_named(tmp_path: Path, name: str, content: b
 
 def test_control_characters_do_not_reach_the_terminal(capsys):
     print_hits(
-        Hits([hit(id="a\x1b[2J\nb#0", title="t\x07", text="x\x1b]0;y\x07z", source="s\x9b")]), several=False
+        Hits([hit(id="a\x1b[2J\nb#0", title="t\x07", text="x\x1b]0;y\x07z", source="s\x9b")]),
+        several=False,
+        told=set(),
     )
     shown = capsys.readouterr().out
     assert not set(shown) & {"\x1b", "\x07", "\x9b"}

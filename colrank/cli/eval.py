@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from colrank.cli.options import PATH, index_option, json_option, model_options, search_options
-from colrank.config import Scan
+from colrank.cli.stage_options import stage_options
+from colrank.config import By, CascadeConfig, Scan
 from colrank.errors import InputError
+
+USUAL = 50
+"""Candidates of the table of stages, when several numbers are compared."""
 
 
 @click.command("eval", short_help="Judge the index by queries with known answers.")
@@ -40,6 +45,26 @@ from colrank.errors import InputError
     help="For --stages: .npz of one array for each document that was added as vectors.",
 )
 @search_options
+@click.option("-k", "--k", "k", type=int, default=10, show_default=True, help="Hits after all stages.")
+@click.option(
+    "--by",
+    type=click.Choice(["passage", "document"]),
+    default="passage",
+    show_default=True,
+    help="What -k and --candidates count.",
+)
+@click.option(
+    "--candidates",
+    default="50",
+    show_default=True,
+    metavar="N[,N...]",
+    help="Hits that the stages after the search look at; several numbers show where gain flattens.",
+)
+@click.option(
+    "--prices", type=PATH, help="TOML table of what rerankers ask for; configs/prices.toml is one to edit."
+)
+@click.option("--max-ms", type=float, help="Milliseconds that a query may take in all, for the verdict.")
+@stage_options
 @index_option
 @model_options
 @json_option
@@ -62,9 +87,18 @@ def command(
     device: str | None,
     dtype: str,
     trust_remote_code: bool,
+    k: int,
+    by: By,
+    candidates: str,
+    prices: Path | None,
+    max_ms: float | None,
     as_json: bool,
+    **cascade: Any,
 ) -> None:
     """Judge the index by queries with known answers; a document stands by its best passage.
+
+    With --rerank, --mmr or --dedupe each of these stages is judged too, side by side on the same queries,
+    and a sentence says whether reranking pays.
 
     FOLDER is in BEIR layout: queries.jsonl, and test.tsv (or one .tsv file) in qrels/. --queries and --qrels
     name other files.
@@ -80,6 +114,10 @@ def command(
     assert answers is not None
     if run_file is not None and (run_file.is_dir() or not run_file.absolute().parent.is_dir()):
         raise InputError(f"Cannot write the run {run_file}; name a file in a folder that is there.")
+    counts = _counts(candidates)
+    # The usual number where it is among those asked for, else the largest.
+    cascade["candidates"] = USUAL if USUAL in counts else counts[-1]
+    CascadeConfig(**cascade)
 
     from colrank.api import ColRank
     from colrank.cli.judged import print_evaluation
@@ -100,7 +138,13 @@ def command(
             nprobe=nprobe,
             shortlist=shortlist,
             prune=prune,
+            k=k,
+            by=by,
+            sweep=counts if len(counts) > 1 else (),
+            prices=prices,
+            max_ms=max_ms,
             progress=bars,
+            **cascade,
         )
     # The figures come first: a run that its format cannot carry must not take them along.
     if as_json:
@@ -110,3 +154,14 @@ def command(
     if run_file is not None:
         write_run(run_file, found.run)
         click.echo(f"Wrote {run_file}", err=as_json)
+
+
+def _counts(text: str) -> list[int]:
+    """The numbers of candidates, ascending."""
+    try:
+        counts = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < 1:
+        raise InputError(f"--candidates is {text!r}; give whole numbers of at least 1, such as 10,20,50.")
+    return counts

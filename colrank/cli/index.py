@@ -19,10 +19,11 @@ from colrank.config import BITS, DEFAULT_BITS, EMBEDDED_MODEL, SMALL_TOKENS, Fie
 @model_options
 @click.option(
     "--projection",
-    type=click.Choice(["auto", "none", "fixed"]),
+    metavar="auto|none|fixed|truncate:DIM",
     default="auto",
     show_default=True,
-    help="Projection of token vectors; auto is the fixed one to 128 dimensions for the embedded model.",
+    help="Projection of token vectors; auto is the fixed one to 128 dimensions for the embedded model, "
+    "truncate:64 the first 64 dimensions of what auto gives.",
 )
 @click.option(
     "--passage-tokens",

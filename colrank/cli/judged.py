@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from colrank.cli.judged_cascade import print_cascade
 from colrank.cli.render import plain_console
 from colrank.evaluate import Evaluation, Failure, StageResult
 
@@ -28,6 +29,9 @@ def print_evaluation(found: Evaluation, *, failures: bool) -> None:
         console.print(_stages(found.stages))
         console.print()
         console.print(_kept(found.stages))
+    if found.cascade is not None:
+        console.print()
+        print_cascade(console, found.cascade)
     console.print()
     console.print(_failed(found, listed=failures), soft_wrap=True)
     if failures and found.failures:

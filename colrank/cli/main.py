@@ -18,6 +18,7 @@ from colrank.errors import ColRankError, InputError
 _COMMANDS = {
     "index": "Index folders and files of text.",
     "search": "Find the passages that answer a query.",
+    "rerank": "Rerank candidates that another search found.",
     "explain": "Show token by token why a passage matched.",
     "eval": "Judge the index by queries with known answers.",
     "tune": "Find the fastest search settings for a wanted recall.",
@@ -58,7 +59,8 @@ def main(ctx: click.Context, config: Path | None) -> None:
     colrank index corpus/
     colrank search "how long does the guarantee last?" -k 5
 
-    Exit codes: 0 done, 2 bad input, 130 stopped.
+    Exit codes: 0 done, 2 bad input, 3 refused by the judge, 4 a stage failed and failing was asked for, 130
+    stopped.
     """
     if config is not None:
         ctx.default_map = _defaults(ctx, config)

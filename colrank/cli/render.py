@@ -11,15 +11,14 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from colrank.language import UNKNOWN
+from colrank.lost import Trace
 from colrank.tune import Tuning
-from colrank.types import BuildReport, Explanation, Hit, Hits, Span
+from colrank.types import BuildReport, Explanation
 
-_SHOWN_CHARACTERS = 420
 _ROOMY = 104
 _LONGEST_MATCH = 18
 
@@ -39,72 +38,13 @@ def echo_json(record: Mapping[str, Any]) -> None:
     click.echo(json.dumps(record, ensure_ascii=not utf8))
 
 
-def hit_record(query: str, query_id: str | None, rank: int, hit: Hit) -> dict[str, Any]:
-    """One hit as plain values."""
-    record: dict[str, Any] = {"query": query} if query_id is None else {"query_id": query_id, "query": query}
-    record |= {
-        "rank": rank,
-        "id": hit.id,
-        "document": hit.document,
-        "score": hit.score,
-        "scores": dict(hit.scores),
-        "title": hit.title,
-        "text": hit.text,
-        "start": hit.start,
-        "end": hit.end,
-        "source": hit.source,
-        "metadata": dict(hit.metadata),
-    }
-    return record
-
-
 def plain_console() -> Console:
     """A console that shows text as it is."""
     # Text may hold brackets, which are no markup.
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def print_hits(hits: Hits, *, several: bool) -> None:
-    """Ranked passages, the words that matched best in bold."""
-    console = plain_console()
-    if several:
-        console.print(Text(f"Query: {_line(hits.query)}", style="bold cyan"))
-    for warning in hits.warnings:
-        console.print(Text(f"Warning: {warning}", style="yellow"))
-    for rank, hit in enumerate(hits, start=1):
-        head = Text()
-        head.append(f"{rank:>3}  ", style="bold")
-        head.append(f"{hit.score:8.4f}  ", style="green")
-        head.append(_line(hit.id), style="bold")
-        if hit.source and hit.source != hit.document:
-            head.append(f"  {_line(hit.source)}", style="dim")
-        if hit.title:
-            head.append(f"  {_line(hit.title)}", style="italic")
-        console.print(head, soft_wrap=True)
-        console.print(Padding(shown_passage(hit), (0, 0, 0, 6), expand=False))
-        console.print()
-
-
-def shown_passage(hit: Hit, most: int = _SHOWN_CHARACTERS) -> Text:
-    """A passage's text on one line, its best words bold; a long one shows the stretch with most of them."""
-    start, end = _window(hit.text, hit.highlights, most)
-    text = Text()
-    at = start
-    for span in hit.highlights:
-        if span.start < start or span.end > end:
-            continue
-        text.append(_line(hit.text[at : span.start]))
-        text.append(_line(hit.text[span.start : span.end]), style="bold")
-        at = span.end
-    text.append(_line(hit.text[at:end]))
-    if start > 0:
-        text = Text("… ") + text
-    if end < len(hit.text):
-        text.append(" …")
-    return text
-
-
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """The text on one line; control characters, which could steer the terminal, become spaces."""
     return "".join(
         " " if character.isspace() or unicodedata.category(character) == "Cc" else character
@@ -112,30 +52,11 @@ def _line(text: str) -> str:
     )
 
 
-def _window(text: str, spans: Sequence[Span], most: int) -> tuple[int, int]:
-    if len(text) <= most:
-        return 0, len(text)
-    starts = [0, *(max(0, span.start - 60) for span in spans)]
-
-    def held(start: int) -> int:
-        return sum(start <= span.start and span.end <= start + most for span in spans)
-
-    best = max(starts, key=lambda start: (held(start), -start))
-    best = min(best, len(text) - most)
-    end = best + most
-    # Whole words at both ends, where there are any.
-    if best > 0 and (space := text.find(" ", best, best + 40)) >= 0:
-        best = space + 1
-    if end < len(text) and (space := text.rfind(" ", end - 40, end)) >= 0:
-        end = space
-    return best, end
-
-
 def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], notes: Sequence[str]) -> None:
     """The closing summary of a build: what came of it, and what went wrong on the way."""
     console = plain_console()
     for note in (*notes, *report.warnings):
-        console.print(Text(f"Warning: {_line(note)}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"Warning: {one_line(note)}", style="yellow"), soft_wrap=True)
     rate = report.tokens / report.seconds if report.seconds else 0.0
     console.print(
         f"Indexed {report.documents:,} documents ({report.passages:,} passages, {report.tokens:,} tokens) "
@@ -248,10 +169,10 @@ def print_stats(stats: Mapping[str, Any]) -> None:
 def print_explanation(explanation: Explanation) -> None:
     """A table of query tokens and what each found."""
     console = plain_console()
-    head = Text(_line(explanation.id), style="bold")
+    head = Text(one_line(explanation.id), style="bold")
     head.append(f"  score {explanation.score:.4f}", style="green")
     if explanation.title:
-        head.append(f"  {_line(explanation.title)}", style="italic")
+        head.append(f"  {one_line(explanation.title)}", style="italic")
     console.print(head, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     # Widths of their own, so that a narrow terminal takes from the last column only.
@@ -268,7 +189,7 @@ def print_explanation(explanation: Explanation) -> None:
         places = f"{match.start}-{match.end}{more}" if match.spans else ""
         where = f"title {places}" if match.in_title else places
         source = explanation.title if match.in_title else explanation.text
-        near = "" if match.start < 0 else _line(source[max(0, match.start - 15) : match.end + 15])
+        near = "" if match.start < 0 else one_line(source[max(0, match.start - 15) : match.end + 15])
         table.add_row(
             Text(match.token),
             Text(
@@ -309,3 +230,15 @@ def print_tuning(tuning: Tuning, *, stored: bool) -> None:
     spelled = f"--nprobe {best.nprobe} --shortlist {best.shortlist} --prune {best.prune:g}"
     how = "Stored in the index" if stored else f"Use {spelled}, or keep them with --store"
     console.print(f"{how}: {ratio:.1f} times as fast as scoring every passage.", soft_wrap=True)
+
+
+def print_trace(found: Trace) -> None:
+    """Where a known passage was lost, and its rank after each stage before that."""
+    console = plain_console()
+    head = Text(one_line(found.id), style="bold")
+    if found.lost:
+        head.append(f"  {found.lost} ({found.stage})", style="red")
+    console.print(head, soft_wrap=True)
+    console.print(one_line(found.sentence), soft_wrap=True)
+    for stage, rank in found.ranks.items():
+        console.print(f"  {stage}: {rank}")

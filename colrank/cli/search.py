@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from colrank.cli.options import PATH, index_option, json_option, model_options, search_options
-from colrank.config import By, Scan, SearchConfig, check_k
+from colrank.cli.options import (
+    PATH,
+    index_option,
+    json_option,
+    model_options,
+    search_options,
+)
+from colrank.cli.stage_options import candidates_option, stage_options
+from colrank.config import By, CascadeConfig, Scan, SearchConfig, check_k
 from colrank.errors import InputError
 
 
@@ -28,6 +36,8 @@ from colrank.errors import InputError
     help="What is counted; a document stands by its best passage.",
 )
 @search_options
+@candidates_option
+@stage_options
 @index_option
 @model_options
 @json_option
@@ -46,10 +56,19 @@ def command(
     dtype: str,
     trust_remote_code: bool,
     as_json: bool,
+    **cascade: Any,
 ) -> None:
-    """Find the passages that answer a query; several queries are searched at once."""
+    """Find the passages that answer a query; several queries are searched at once.
+
+    \b
+    colrank search "how long is the guarantee?" -k 5
+    colrank search "how long is the guarantee?" --rerank hf:BAAI/bge-reranker-v2-m3 --judge 0.75 --mmr 0.7
+
+    Exit code 3: the judge refused every query.
+    """
     check_k(k)
     SearchConfig(scan, nprobe, shortlist, prune)
+    second = CascadeConfig(**cascade)
     named: list[tuple[str | None, str]] = [(None, query) for query in queries]
     if file is not None:
         from colrank.evaluate import read_queries
@@ -59,7 +78,7 @@ def command(
         raise InputError("There is no query; give one, or a file of them with --queries.")
 
     from colrank.api import ColRank
-    from colrank.cli.render import echo_json, hit_record, print_hits
+    from colrank.cli.hits import REFUSED, echo_hits, print_hits
 
     opened = ColRank.open(index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     found = opened.search(
@@ -71,12 +90,13 @@ def command(
         nprobe=nprobe,
         shortlist=shortlist,
         prune=prune,
+        **cascade,
     )
+    told: set[str] = set()
     for (name, _), hits in zip(named, found, strict=True):
         if as_json:
-            for rank, hit in enumerate(hits, start=1):
-                echo_json(hit_record(hits.query, name, rank, hit))
-            for warning in hits.warnings:
-                click.echo(f"Warning: {warning}", err=True)
+            echo_hits(hits, name, summary=second.active)
         else:
-            print_hits(hits, several=len(named) > 1)
+            print_hits(hits, several=len(named) > 1, told=told)
+    if all(hits.verdict is not None and hits.verdict.status == "refused" for hits in found):
+        raise click.exceptions.Exit(REFUSED)

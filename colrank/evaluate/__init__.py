@@ -1,5 +1,6 @@
 """The judge of quality: queries with known answers in, measures, intervals and failures out."""
 
+from colrank.evaluate.cascade_result import CandidateCount, CascadeResult, CascadeStage
 from colrank.evaluate.evaluation import Evaluation, evaluate
 from colrank.evaluate.intervals import Paired, bootstrap_interval, paired
 from colrank.evaluate.judgements import read_qrels, read_queries
@@ -10,6 +11,9 @@ from colrank.evaluate.stages import StageResult, exact_documents
 
 __all__ = [
     "MEASURES",
+    "CandidateCount",
+    "CascadeResult",
+    "CascadeStage",
     "Evaluation",
     "Failure",
     "Originals",

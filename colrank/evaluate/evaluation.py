@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from colrank.builder import Progress, Silent
-from colrank.config import SearchConfig, check_k
+from colrank.config import By, SearchConfig, check_k
 from colrank.encoder import Encoder
 from colrank.errors import InputError
+from colrank.evaluate.cascade import measure_cascade
+from colrank.evaluate.cascade_result import CascadeResult
 from colrank.evaluate.intervals import Paired, bootstrap_interval, paired
 from colrank.evaluate.judgements import Qrels, judged_queries, judgements
 from colrank.evaluate.measures import (
@@ -26,10 +28,12 @@ from colrank.evaluate.measures import (
     require_ir_measures,
 )
 from colrank.evaluate.originals import Originals
+from colrank.evaluate.prices import read_prices
 from colrank.evaluate.ranking import document_ids, ranked_documents
 from colrank.evaluate.runs import Run, check_run, read_run
 from colrank.evaluate.stages import StageResult, measure_stages
 from colrank.index import Segment, Snapshot
+from colrank.index_cascade import IndexCascade
 from colrank.search import Query, scans
 from colrank.types import Problems
 
@@ -55,7 +59,8 @@ class Evaluation:
         depth: most documents of each query in the run.
         warnings: one sentence for each kind of thing that was left out or may mislead, with its count.
         comparison: by measure, against the baseline's run; None without one.
-        stages: what each stage loses; None when not asked for.
+        stages: what each stage of the search loses; None when not asked for.
+        cascade: what the stages after the search bring; None when none was asked for.
     """
 
     queries: int
@@ -68,6 +73,7 @@ class Evaluation:
     warnings: list[str]
     comparison: dict[str, Paired] | None = None
     stages: list[StageResult] | None = None
+    cascade: CascadeResult | None = None
 
     @property
     def table(self) -> pa.Table:
@@ -101,6 +107,7 @@ class Evaluation:
             "comparison": self.comparison
             and {name: asdict(compared) for name, compared in self.comparison.items()},
             "stages": self.stages and [stage.to_json() for stage in self.stages],
+            "cascade": self.cascade and self.cascade.to_json(),
             "failures": [failure.to_json() for failure in self.failures],
             "per_query": self.per_query,
             "warnings": self.warnings,
@@ -123,6 +130,12 @@ def evaluate(
     stages: bool = False,
     vectors: Mapping[str, Any] | str | Path | None = None,
     baseline: Run | str | Path | None = None,
+    second: IndexCascade | None = None,
+    k: int = 10,
+    by: By = "passage",
+    sweep: Sequence[int] = (),
+    prices: str | Path | None = None,
+    max_ms: float | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Search for every query with known answers, by document, and judge what is found.
@@ -133,7 +146,9 @@ def evaluate(
         encoder: gives the index's model; None for an index of given vectors.
         config: how candidates are found.
         depth: documents ranked for each query, at least 100.
-        stages: also measure what each stage loses.
+        stages: also measure what each stage of the search loses.
+        second: the stages after the search, to be judged too.
+        k, by, sweep, prices, max_ms: of these, as in `colrank.api.ColRank.evaluate`.
         progress: told of the progress.
 
     Raises:
@@ -149,6 +164,10 @@ def evaluate(
         )
     if vectors is not None and not stages:
         raise InputError("Vectors are only needed to measure stages; ask for stages too, or leave them out.")
+    if second is None and (sweep or prices is not None or max_ms is not None):
+        raise InputError("sweep, prices and max_ms are about a reranker; name one with rerank.")
+    counts = [check_k(count) for count in sweep]
+    known = {} if prices is None else read_prices(Path(prices))
     scans(snapshot, config)  # what it refuses is told before anything is read or encoded
     problems = Problems()
     texts = judged_queries(queries)
@@ -180,6 +199,26 @@ def evaluate(
             searched=run,
             progress=progress,
         )
+    cascade = None
+    if second is not None:
+        reranker = second.reranker
+        if reranker is not None and any(not query.text for query in prepared.values()):
+            raise InputError("A reranker reads text, and queries were given as vectors; give their texts.")
+        cascade = measure_cascade(
+            snapshot,
+            prepared,
+            judged,
+            config=config,
+            cascade=second.config,
+            steps=lambda chosen, asked: second.steps(k, by, chosen, asked),
+            reranker=reranker,
+            k=check_k(k),
+            by=by,
+            sweep=counts,
+            price=None if reranker is None else known.get(reranker.name),
+            max_ms=max_ms,
+            progress=progress,
+        )
     return Evaluation(
         queries=len(per_query),
         means={name: float(held.mean()) for name, held in values.items()},
@@ -195,6 +234,7 @@ def evaluate(
             name: paired(held, [value[name] for value in compared.values()]) for name, held in values.items()
         },
         stages=found,
+        cascade=cascade,
     )
 
 

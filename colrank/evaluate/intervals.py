@@ -103,6 +103,20 @@ def paired(values: Values, baseline: Values, seed: int = 0, rounds: int = ROUNDS
     )
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values corrected for being tested together, in the given order (Holm 1979).
+
+    Each holds the chance of even one false alarm among them all below itself.
+    """
+    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
+    out = [1.0] * len(p_values)
+    largest = 0.0
+    for done, at in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - done) * p_values[at]))
+        out[at] = largest
+    return out
+
+
 def _checked(values: Values) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not len(array):

@@ -35,13 +35,13 @@ def require_ir_measures() -> Any:
     return ir_measures
 
 
-def evaluate_run(run: Run, qrels: Qrels) -> dict[str, dict[str, float]]:
+def evaluate_run(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> dict[str, dict[str, float]]:
     """Measure ranked documents, query by query.
 
     The order of each list is what is judged: equal scores stand as they are listed.
 
     Returns:
-        Value by query and measure (`MEASURES`), for every judged query that has a relevant document, in the
+        Value by query and measure, for every judged query that has a relevant document, in the
         order of the judgements. A query that the run lacks counts 0; queries without a judgement are not
         in it.
 
@@ -52,7 +52,7 @@ def evaluate_run(run: Run, qrels: Qrels) -> dict[str, dict[str, float]]:
     ir_measures = require_ir_measures()
     check_run(run)
     judged = answerable(qrels)
-    values = {query: dict.fromkeys(MEASURES, 0.0) for query in judged}
+    values = {query: dict.fromkeys(measures, 0.0) for query in judged}
     # ir_measures sorts by score and breaks ties its own way; whole numbers below 2^24 are exact in it.
     scores = {
         query: {document: float(len(run[query]) - at) for at, (document, _) in enumerate(run[query])}
@@ -60,7 +60,7 @@ def evaluate_run(run: Run, qrels: Qrels) -> dict[str, dict[str, float]]:
         if run.get(query)
     }
     if scores:
-        wanted = [ir_measures.parse_measure(name) for name in MEASURES]
+        wanted = [ir_measures.parse_measure(name) for name in measures]
         for metric in ir_measures.iter_calc(wanted, judged, scores):
             values[metric.query_id][str(metric.measure)] = float(metric.value)
     return values
