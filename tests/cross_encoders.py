@@ -1,4 +1,4 @@
-"""Tiny cross-encoders in the layouts that the library reads: seeded, so that two of one seed are alike.
+"""Tiny cross-encoders in the layouts that the library reads, seeded, and what they should answer.
 
 Their weights are random, so they say nothing about relevance: tests compare numbers, not rankings.
 """
@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from checkpoints import HIDDEN, POSITIONS, VOCABULARY, bare_transformer
+
+from colrank.config import CascadeConfig
+from colrank.rerankers.cross_encoder import CrossEncoderReranker
 
 CHAT_POSITIONS = 160
 CHAT_TEMPLATE = (
@@ -18,6 +22,17 @@ CHAT_TEMPLATE = (
     "query : {{ messages | selectattr('role', 'eq', 'query') | map(attribute='content') | first }} "
     "text : {{ messages | selectattr('role', 'eq', 'document') | map(attribute='content') | first }} answer :"
 )
+
+
+QUERY = "how long lasts the guarantee"
+TEXTS = [
+    "the legal guarantee lasts six months",
+    "",
+    "la garantía legal dura seis meses, en el mar frío del invierno",
+    "the sea is cold",
+    "zebra!",
+]
+LONG = "the cold water of the river in winter " * 30
 
 
 def cross_encoder(
@@ -135,3 +150,27 @@ def edit(path: Path, **values: Any) -> None:
     """Set keys of a JSON file."""
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**content, **values}), encoding="utf-8")
+
+
+def reranker(folder: Path, **options: Any) -> CrossEncoderReranker:
+    """Ours, with options of the cascade."""
+    return CrossEncoderReranker(str(folder), CascadeConfig(**options))
+
+
+def reference(folder: Path, texts: list[str], query: str = QUERY) -> np.ndarray:
+    """The library's own logits, in one batch."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    model: Any = CrossEncoder(str(folder), device="cpu")
+    pairs = [(query, text) for text in texts]
+    logits = model.predict(pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False)
+    return np.asarray(logits, dtype=np.float64)
+
+
+def pairs_of(folder: Path, texts: list[str], query: str = QUERY) -> list[list[int]]:
+    """Token ids of each pair, uncut."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return tokenizer([query] * len(texts), texts, truncation=False, verbose=False)["input_ids"]

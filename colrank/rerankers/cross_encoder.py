@@ -18,9 +18,10 @@ from colrank.types import Usage
 BATCH_PAIRS = 32
 
 BATCH_TOKENS = 2048
-"""Padded tokens of a batch on the CPU. Two cores, six layers of 384 dimensions, 50 pairs of 17 to 512
-tokens (7,847 in all): 1.7 to 1.9 s with 512 to 2,048 tokens a batch, 2.5 s with 4,096, 3.1 s with 8,192;
-5.1 s in batches of 32 by length, 5.3 s in batches of 32 as they come, 8.9 s in one batch."""
+"""Padded tokens of a batch on the CPU. Six layers of 384 dimensions, 50 pairs of 17 to 512 tokens (7,847 in
+all), float32, on two cores: 1.7 to 1.9 s with 512 or 1,024 tokens a batch, 1.9 to 2.0 s with 2,048, 2.5 s
+with 4,096, 3.1 s with 8,192; 5.1 s in batches of 32 by length, 5.3 s in batches of 32 as they come, 8.9 s in
+one. Where the cores were busy with other work, 2,048 was the fastest of the first three."""
 
 DEVICE_BATCH_TOKENS = 16384
 """The same elsewhere: as many as 32 pairs of 512 tokens, which were not measured."""

@@ -65,7 +65,9 @@ def _loaded(family: str, rest: str, config: CascadeConfig) -> Reranker:
     if family == "hf":
         from colrank.rerankers.cross_encoder import CrossEncoderReranker
 
-        return CrossEncoderReranker(rest, config)
+        encoder = CrossEncoderReranker(rest, config)
+        encoder.load()  # so that a wrong name is told before the search, and no query pays for loading
+        return encoder
     if family == "colbert":
         from colrank.rerankers.late import load_late
 
