@@ -23,7 +23,7 @@ from colrank.config import EncoderConfig, FieldNames
 from colrank.corpus import read_corpus
 from colrank.encoder import Encoder, load_encoder
 from colrank.encoder.embedded import load_embedded
-from colrank.encoder.encoder import length_batches
+from colrank.encoder.encoder import BATCH_PASSAGES, BATCH_TOKENS, length_batches
 from colrank.passages import Splitter, encoder_input
 from colrank.types import Problems
 
@@ -64,7 +64,7 @@ def main() -> None:
 
     batches = [
         dict(library.preprocess([texts[row] for row in batch], task="document"))
-        for batch in length_batches(lengths)
+        for batch in length_batches(lengths, BATCH_TOKENS, BATCH_PASSAGES)
     ]
 
     def bare() -> None:

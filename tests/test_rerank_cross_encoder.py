@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentence_transformers import CrossEncoder
 
+from colrank.encoder.encoder import length_batches
 from colrank.errors import InputError, StageFailed
 from colrank.rerankers import cross_encoder as module
 from colrank.rerankers import pair_model
 from colrank.rerankers.base import LOGIT, Reranker, sigmoid
-from colrank.rerankers.cross_encoder import BATCH_PAIRS, BATCH_TOKENS, batches
+from colrank.rerankers.cross_encoder import BATCH_PAIRS, BATCH_TOKENS
 from colrank.rerankers.windows import windows
 
 WORDS = ENGLISH.split()
@@ -70,7 +71,7 @@ def test_a_score_does_not_depend_on_its_company(folder, lists, data):
 
 @given(st.lists(st.integers(1, 512), max_size=60), st.integers(1, 4096), st.integers(1, 40))
 def test_batches_hold_each_pair_once_within_their_bounds(lengths, tokens, pairs):
-    found = list(batches(lengths, tokens, pairs))
+    found = list(length_batches(lengths, tokens, pairs))
     assert sorted(row for batch in found for row in batch) == list(range(len(lengths)))
     for batch in found:
         assert len(batch) <= pairs
@@ -84,7 +85,8 @@ def test_batches_by_length_pad_little():
     rng = np.random.default_rng(0)
     lengths = np.clip(np.exp(rng.normal(4.7, 0.8, 50)), 16, 512).astype(int).tolist()
     padded = sum(
-        len(rows) * max(lengths[row] for row in rows) for rows in batches(lengths, BATCH_TOKENS, BATCH_PAIRS)
+        len(rows) * max(lengths[row] for row in rows)
+        for rows in length_batches(lengths, BATCH_TOKENS, BATCH_PAIRS)
     )
     assert padded < 1.25 * sum(lengths)
     assert len(lengths) * max(lengths) > 2 * padded

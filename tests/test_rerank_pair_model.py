@@ -121,7 +121,7 @@ def test_positions_that_padding_takes_do_not_count(folder, tmp_path):
     class Tokenizer:
         model_max_length = 514
 
-    assert pair_model._most_tokens(Roberta, Tokenizer) == 512
+    assert pair_model.most_tokens(Roberta, Tokenizer) == 512
 
 
 def test_models_that_cannot_be_loaded_are_said_in_one_sentence(folder, tmp_path):

@@ -36,6 +36,7 @@ _SETTINGS = (
 _LOADING = threading.Lock()
 _MARKER = re.compile(r"\[\w+\]")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_NUMBERED_FROM_PADDING = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet")
 _ABSENT = re.compile(r"\W*(\S+)\s*\|.*\bMISSING\b")
 _CHATTY = ("sentence_transformers", "huggingface_hub")
 _REMEDY = "give the folder of a late-interaction checkpoint or its name on the hub"
@@ -95,7 +96,7 @@ def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEnco
     looks_like_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if not name.strip() or (looks_like_path and not Path(name).expanduser().is_dir()):
         raise ModelError(f"There is no model folder {name!r}; {_REMEDY}.")
-    absent = _AbsentTensors()
+    absent = AbsentTensors()
     try:
         with quiet(), absent:
             model = MultiVectorEncoder(
@@ -107,9 +108,11 @@ def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEnco
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(f"Cannot load the model {name!r} ({reason}); {_REMEDY}.") from error
-    if absent.names:
+    # The pooling layer is not used here.
+    lacking = [each for each in absent.names if "pooler" not in each]
+    if lacking:
         raise ModelError(
-            f"The model {name!r} lacks {absent.names[0]}, which would be filled with random numbers; "
+            f"The model {name!r} lacks {lacking[0]}, which would be filled with random numbers; "
             "fetch or save the checkpoint again."
         )
     notes = []
@@ -176,10 +179,10 @@ def _check_markers(name: str, model: MultiVectorEncoder) -> list[str]:
     ]
 
 
-class _AbsentTensors(logging.Handler):
+class AbsentTensors(logging.Handler):
     """Catches what transformers reports while loading: weights that the checkpoint does not bring.
 
-    The library fills them with random numbers and goes on. The pooling layer is not used here.
+    The library fills them with random numbers and goes on.
     """
 
     def __init__(self) -> None:
@@ -187,9 +190,9 @@ class _AbsentTensors(logging.Handler):
         self.names: list[str] = []
         self._logger = logging.getLogger("transformers.modeling_utils")
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record: logging.LogRecord) -> None:  # noqa: D102
         for line in _STYLE.sub("", record.getMessage()).splitlines():
-            if (found := _ABSENT.match(line)) and "pooler" not in found[1]:
+            if found := _ABSENT.match(line):
                 self.names.append(found[1])
 
     def __enter__(self) -> None:
@@ -254,3 +257,12 @@ def quiet() -> Iterator[None]:
             transformers_logging.set_verbosity(level)
             for logger, logger_level in zip(loggers, levels, strict=True):
                 logger.setLevel(logger_level)
+
+
+def most_tokens(config: Any, tokenizer: Any) -> int:
+    """The longest text that a model reads, in its own tokens: by its positions and its tokenizer."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions and getattr(config, "model_type", "") in _NUMBERED_FROM_PADDING:
+        positions -= 2
+    limits = [limit for limit in (positions, tokenizer.model_max_length) if limit and 0 < limit < 10**9]
+    return int(min(limits, default=512))

@@ -16,6 +16,7 @@ from colrank.encoder import embedded
 from colrank.encoder.checkpoint import (
     hash_checkpoint,
     load_checkpoint,
+    most_tokens,
     quiet,
     resolve_device,
     resolve_dtype,
@@ -27,8 +28,8 @@ from colrank.types import Span, Vectors, is_utf8
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
-_BATCH_TOKENS = 4096
-_BATCH_PASSAGES = 64
+BATCH_TOKENS = 4096
+BATCH_PASSAGES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Encoder:
         self._nothing_ids = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
         self._query_prompt = model.prompts.get("query") or ""
         self._document_prompt = model.prompts.get("document") or ""
-        self.most_tokens = self._most_tokens()
+        self.most_tokens = most_tokens(self._transformer.config, tokenizer)
         own = getattr(self._transformer, "document_length", None) or self.most_tokens
         self.default_passage_tokens = min(passage_tokens or own, self.most_tokens)
         raw_dim = model.get_embedding_dimension()
@@ -138,15 +139,6 @@ class Encoder:
     def dim(self) -> int:
         """Dimensions of a token vector after projection."""
         return self.fingerprint.dim
-
-    def _most_tokens(self) -> int:
-        config = self._transformer.config
-        positions = getattr(config, "max_position_embeddings", None)
-        # RoBERTa's positions begin behind the padding id.
-        if positions and getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert"):
-            positions -= 2
-        limits = [limit for limit in (positions, self._tokenizer.model_max_length) if limit and limit < 10**9]
-        return int(min(limits, default=512))
 
     def _query_limit(self, expansion: dict[str, Any] | None) -> int:
         """Tokens that a query is cut to; an expansion of strategy "min" only fills up and cuts nothing."""
@@ -213,7 +205,7 @@ class Encoder:
         """
         out: list[Any] = [None] * len(inputs)
         with self._lock:
-            for batch in length_batches(lengths):
+            for batch in length_batches(lengths, BATCH_TOKENS, BATCH_PASSAGES):
                 encoded = self._forward([inputs[row] for row in batch], "document", self._document_prompt)
                 for row, vectors_and_ids in zip(batch, encoded, strict=True):
                     out[row] = vectors_and_ids
@@ -232,7 +224,7 @@ class Encoder:
             begin = self._tokenizer(self._query_prompt)["input_ids"] if self._query_prompt else []
             encoded: list[tuple[Vectors, NDArray[np.int64]]] = []
             # On the CPU each goes alone, so that its vectors do not depend on its company to the last bit.
-            size = 1 if self.device == "cpu" else _BATCH_PASSAGES
+            size = 1 if self.device == "cpu" else BATCH_PASSAGES
             for start in range(0, len(queries), size):
                 batch = list(queries[start : start + size])
                 encoded += self._forward(batch, "query", self._query_prompt)
@@ -349,13 +341,16 @@ def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
     )
 
 
-def length_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Rows sorted by length, longest first, in batches bounded in padded tokens and in passages."""
+def length_batches(lengths: Sequence[int], tokens: int, most: int) -> Iterator[list[int]]:
+    """Rows of texts by length, longest first, in batches bounded in padded tokens and in texts.
+
+    A text longer than the bound goes alone.
+    """
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
     batch: list[int] = []
     for row in order:
         longest = lengths[batch[0]] if batch else 0
-        if batch and (longest * (len(batch) + 1) > _BATCH_TOKENS or len(batch) == _BATCH_PASSAGES):
+        if batch and (longest * (len(batch) + 1) > tokens or len(batch) == most):
             yield batch
             batch = []
         batch.append(row)

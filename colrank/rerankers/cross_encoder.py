@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colrank.config import CascadeConfig
+from colrank.encoder.encoder import length_batches
 from colrank.errors import ColRankError, InputError, StageFailed
 from colrank.rerankers.base import LOGIT, Reranked, sigmoid
 from colrank.rerankers.pair_model import PairModel, Pairs, check_pair_model, first_line, load_pair_model
@@ -179,7 +180,7 @@ class CrossEncoderReranker:
         logits = np.empty(len(lengths))
         seconds = 0.0
         tokens = BATCH_TOKENS if model.on_cpu else DEVICE_BATCH_TOKENS
-        for rows in batches(lengths, tokens, BATCH_PAIRS):
+        for rows in length_batches(lengths, tokens, BATCH_PAIRS):
             logits[rows], spent = model.logits(pairs, rows)
             seconds += spent
         return logits, seconds
@@ -198,20 +199,3 @@ class CrossEncoderReranker:
 def _joined(pairs: Pairs, rows: Sequence[int], more: Pairs) -> Pairs:
     kept = pairs.chosen(rows)
     return Pairs({name: kept[name] + list(more.columns[name]) for name in kept}, pairs.shared)
-
-
-def batches(lengths: Sequence[int], tokens: int, pairs: int) -> Iterator[list[int]]:
-    """Rows of pairs by length, longest first, in batches bounded in padded tokens and in pairs.
-
-    A pair longer than the bound goes alone.
-    """
-    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
-    batch: list[int] = []
-    for row in order:
-        longest = lengths[batch[0]] if batch else 0
-        if batch and (longest * (len(batch) + 1) > tokens or len(batch) == pairs):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import re
 import threading
 import time
@@ -15,15 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colrank.encoder.checkpoint import quiet, resolve_device, resolve_dtype
+from colrank.encoder.checkpoint import AbsentTensors, most_tokens, quiet, resolve_device, resolve_dtype
 from colrank.errors import InputError, MissingExtra, ModelError
 from colrank.types import Span
 
 _REMEDY = "give the folder of a cross-encoder or its name on the hub"
 _PACKAGES = {"onnx": ("optimum.onnxruntime", "onnxruntime"), "openvino": ("optimum.intel", "openvino")}
-_NUMBERED_FROM_PADDING = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet")
-_ABSENT = re.compile(r"\W*(\S+)\s*\|.*\bMISSING\b")
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _RELEVANT = {"relevant", "positive", "yes", "true", "match", "entailment", "duplicate"}
 _IRRELEVANT = {
     *("irrelevant", "negative", "no", "false", "mismatch", "non_relevant", "nonrelevant"),
@@ -68,7 +64,7 @@ class PairModel:
             raise ModelError(
                 f"The model {name!r} has no fast tokenizer, which texts are cut with; {_REMEDY}."
             )
-        self.most_tokens = _most_tokens(model.config, self._tokenizer)
+        self.most_tokens = most_tokens(model.config, self._tokenizer)
         self.chat = "message" in model.modalities
         self._prompt = model.prompts.get(model.default_prompt_name)
         self._labels = int(model.num_labels)
@@ -181,7 +177,7 @@ def _load(name: str, place: str, device: str, dtype: str, backend: str) -> PairM
     from sentence_transformers import CrossEncoder
 
     options: dict[str, Any] = {"dtype": resolve_dtype(dtype)} if backend == "torch" else {}
-    absent = _AbsentWeights()
+    absent = AbsentTensors()
     try:
         with quiet(), absent:
             model: Any = CrossEncoder(place, device=device, backend=backend, model_kwargs=options)
@@ -230,14 +226,6 @@ def _looks_like_path(name: str) -> bool:
     return name.startswith((".", "/", "~")) or name.count("/") > 1
 
 
-def _most_tokens(config: Any, tokenizer: Any) -> int:
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions and getattr(config, "model_type", "") in _NUMBERED_FROM_PADDING:
-        positions -= 2
-    limits = [limit for limit in (positions, tokenizer.model_max_length) if limit and 0 < limit < 10**9]
-    return int(min(limits, default=512))
-
-
 def _relevant_label(name: str, labels: int, config: Any) -> tuple[int, tuple[str, ...]]:
     """Which output says that a text is relevant, and what to tell the user of it."""
     if labels == 1:
@@ -257,30 +245,3 @@ def _relevant_label(name: str, labels: int, config: Any) -> tuple[int, tuple[str
         f"The reranker {name} tells two labels apart; label {relevant} ({names[relevant]}) is taken as the "
         "relevant one.",
     )
-
-
-class _AbsentWeights(logging.Handler):
-    """Catches what transformers reports while loading: weights that the checkpoint does not bring.
-
-    The library fills them with random numbers and goes on.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.names: list[str] = []
-        self._logger = logging.getLogger("transformers.modeling_utils")
-
-    def emit(self, record: logging.LogRecord) -> None:
-        lines = _STYLE.sub("", record.getMessage()).splitlines()
-        self.names += [found[1] for line in lines if (found := _ABSENT.match(line))]
-
-    def __enter__(self) -> None:
-        self._before = (self._logger.level, self._logger.propagate)
-        self._logger.addHandler(self)
-        self._logger.setLevel(logging.WARNING)
-        self._logger.propagate = False
-
-    def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self)
-        self._logger.setLevel(self._before[0])
-        self._logger.propagate = self._before[1]
