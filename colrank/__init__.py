@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from colrank.api import ColRank
     from colrank.candidates import rerank
+    from colrank.compare import Comparison
     from colrank.errors import ColRankError
     from colrank.evaluate import Evaluation
     from colrank.lost import Trace
@@ -20,6 +21,7 @@ __all__ = [
     "BuildReport",
     "ColRank",
     "ColRankError",
+    "Comparison",
     "Document",
     "Evaluation",
     "Explanation",
@@ -35,6 +37,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ColRank": "colrank.api",
     "ColRankError": "colrank.errors",
+    "Comparison": "colrank.compare",
     "Evaluation": "colrank.evaluate",
     "Trace": "colrank.lost",
     "rerank": "colrank.candidates",

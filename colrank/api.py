@@ -15,14 +15,25 @@ import xxhash
 from colrank_kernels import available as available_kernels
 from numpy.typing import NDArray
 
+from colrank import __version__
 from colrank.builder import (
     GivenVectors,
     Progress,
+    Silent,
     build_from_documents,
     build_from_vectors,
     check_vectors,
 )
 from colrank.cascade import wanted_hits
+from colrank.compare import (
+    Budget,
+    Centroids,
+    Comparison,
+    Variant,
+    build_variant,
+    cache_folder,
+    compare_corpus,
+)
 from colrank.config import (
     EMBEDDED_MODEL,
     By,
@@ -34,6 +45,7 @@ from colrank.config import (
     PassageConfig,
     Scan,
     SearchConfig,
+    StageOptions,
     StorageConfig,
     TokenWeights,
     check_choice,
@@ -48,6 +60,7 @@ from colrank.index import IndexWriter, Knobs, Manifest, Snapshot, is_index, open
 from colrank.index_cascade import IndexCascade
 from colrank.lost import Trace, trace
 from colrank.prefilter import plan
+from colrank.rerankers import Reranker, load_reranker
 from colrank.rerankers.languages import language_warning
 from colrank.score import QueryVectors
 from colrank.search import Query, Stage, scans, search
@@ -130,7 +143,7 @@ class ColRank:
         check_choice("token_weights", token_weights, ("auto", "none", "idf"))
         kept_dimensions(projection)
         PassageConfig(passage_tokens, overlap)
-        StorageConfig(bits, kind, pool, seed)
+        storage = StorageConfig(bits, kind, pool, seed)
         if model is None and (passage_tokens or overlap or token_weights != "auto" or projection != "auto"):
             raise InputError(
                 "An index of given vectors (model None) has no use for passage_tokens, overlap, "
@@ -143,10 +156,10 @@ class ColRank:
             overlap=overlap,
             token_weights=token_weights,
             dtype=dtype,
-            bits=bits,
-            kind=kind,
-            pool=pool,
-            seed=seed,
+            bits=storage.bits,
+            kind=storage.kind,
+            pool=storage.pool,
+            seed=storage.seed,
         )
         config = None
         if model is not None:
@@ -640,6 +653,140 @@ class ColRank:
             progress=progress,
         )
 
+    @classmethod
+    def compare(
+        cls,
+        source: str | Path | Sequence[str | Path],
+        queries: Mapping[str, QueryInput] | str | Path | None = None,
+        qrels: Mapping[str, Mapping[str, int]] | str | Path | None = None,
+        *,
+        grid: str | Mapping[str, Any] | Sequence[Variant] = "fast",
+        k: int = 10,
+        sample: int | None = None,
+        model: str = EMBEDDED_MODEL,
+        device: str | None = None,
+        dtype: str = "float32",
+        trust_remote_code: bool = False,
+        passage_tokens: int | None = None,
+        overlap: int = 0,
+        token_weights: TokenWeights = "auto",
+        fields: FieldNames | None = None,
+        seed: int = 0,
+        max_bytes_per_passage: float | None = None,
+        max_loss: float | None = None,
+        max_ms: float | None = None,
+        baselines: bool = True,
+        cache: str | Path | None = None,
+        apply: str | Path | None = None,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+        **stages: Unpack[StageOptions],
+    ) -> Comparison:
+        """Compare what storage costs with what it gives, on a corpus of one's own.
+
+        The corpus is encoded once and kept in the cache; every variant is built from these vectors, searched
+        with the same queries, and timed in turns with the others. Stopped, it goes on where it stood.
+
+        Args:
+            source: folders and files, or an index, whose passages are encoded again unless it keeps them
+                whole.
+            queries, qrels: as in `evaluate`; without them sentences drawn from the passages ask, each taken
+                out of its passage, and agreement with float32 exact is measured, not relevance.
+            grid: "fast" (12 variants), "full", lists of values by axis (`colrank.compare.variants.AXES`), or
+                variants.
+            k: hits of the timed searches.
+            sample: most queries; None is all judged ones, or 200 drawn ones.
+            model, device, dtype, trust_remote_code, passage_tokens, overlap, token_weights, fields: as in
+                `create` and `add_files`; of an index its own count.
+            seed: of drawn queries and of codecs.
+            max_bytes_per_passage, max_loss, max_ms: what the recommended variant keeps within; loss is judged
+                by the upper end of its interval, and is at most .01 where nothing is said.
+            baselines: with judged texts also measure one vector a passage and BM25.
+            cache: where encoded corpora are kept; None is COLRANK_CACHE or the user's cache.
+            apply: folder of an index to build with the recommended variant, from the same vectors;
+                `overwrite` replaces one that is there.
+            progress: told of the progress.
+            stages: `rerank` and its options put a cross-encoder on top of each baseline and of the
+                recommended variant.
+
+        Raises:
+            InputError: an impossible grid or budget, a budget that no variant meets, qrels without queries or
+                the other way round, too few queries for an interval.
+            MissingExtra: FAISS, or the extra `eval`, is not installed.
+        """
+        encoding = EncoderConfig(model, device, dtype, "auto", trust_remote_code)
+        names = fields or FieldNames()
+
+        def encode(folder: Path, paths: Sequence[Path]) -> ColRank:
+            made = cls.create(
+                folder,
+                model=model,
+                device=device,
+                dtype=dtype,
+                trust_remote_code=trust_remote_code,
+                passage_tokens=passage_tokens,
+                overlap=overlap,
+                token_weights=token_weights,
+                bits=32,
+                seed=seed,
+            )
+            made.add_files(paths, fields=names, progress=progress)
+            return made
+
+        target = None if apply is None else Path(apply)
+        if target is not None and is_index(target) and not overwrite:
+            raise IndexExists(_exists(target))
+
+        def build(base: Snapshot, variant: Variant, centroids: Centroids) -> None:
+            assert target is not None
+            manifest = base.manifest
+            encoder = None if manifest.model is None else load_encoder(encoding)
+            build_variant(
+                target,
+                base,
+                variant,
+                encoder=encoder,
+                centroids=centroids,
+                left_out={},
+                progress=progress or Silent(),
+                location=_location(target, model) if manifest.model else "",
+            )
+
+        second = CascadeConfig(**stages)
+        if second.judge is not None or second.mmr is not None or second.dedupe:
+            raise InputError("A comparison takes a reranker only; leave judge, mmr and dedupe out.")
+        if second.rerank == "exact":
+            raise InputError("exact is what every row is compared with; name a cross-encoder.")
+        return compare_corpus(
+            source,
+            queries,
+            qrels,
+            encode=encode,
+            open_index=lambda path: cls.open(
+                path, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+            ),
+            settings={
+                **asdict(encoding),
+                **asdict(names),
+                "device": None,
+                "passage_tokens": passage_tokens,
+                "overlap": overlap,
+                "token_weights": token_weights,
+                "seed": seed,
+                "version": __version__,
+            },
+            grid=grid,
+            k=check_k(k),
+            sample=None if sample is None else check_k(sample),
+            seed=seed,
+            budget=Budget(max_bytes_per_passage, max_loss, max_ms),
+            baselines=baselines,
+            reranker=load_reranker(second, exact=_never),
+            cache=cache_folder(cache),
+            apply=None if target is None else build,
+            progress=progress or Silent(),
+        )
+
     def tune(
         self,
         recall: float = 0.99,
@@ -669,7 +816,7 @@ class ColRank:
         elif drawn < 1:
             raise InputError(f"drawn is {drawn!r}; draw at least 1 query.")
         else:
-            texts = drawn_texts(snapshot, drawn) if self._config else []
+            texts = drawn_texts(snapshot, drawn, lambda: self.encoder) if self._config else []
             inputs = texts or drawn_vectors(snapshot, drawn)
         found = tune(snapshot, self.prepare(inputs, snapshot), k=k, recall=recall, drawn=queries is None)
         if store:
@@ -678,7 +825,7 @@ class ColRank:
                     f"No settings reached a recall of {recall:g}, so none are stored; ask for less, or "
                     "search with scan 'always'."
                 )
-            self._store_knobs(Knobs(found.best.nprobe, found.best.shortlist, found.best.prune))
+            self._store_knobs(Knobs(found.best.nprobe, found.best.shortlist, found.best.prune, found.k))
         return found
 
     def _store_knobs(self, knobs: Knobs) -> None:
@@ -723,8 +870,8 @@ class ColRank:
             },
             "search": {
                 "scan": scans(snapshot, SearchConfig()),
-                "centroid_index": None if codec is None else snapshot.codec.centroid_index.kind,
-                **asdict(plan(snapshot, SearchConfig(), 10)),
+                "centroid_index": None if codec is None else "flat",
+                **asdict(plan(snapshot, SearchConfig(), manifest.knobs.k or 10)),
                 "stored": {name: v for name, v in asdict(manifest.knobs).items() if v is not None},
             },
             "model_dtype": manifest.dtype,
@@ -768,6 +915,10 @@ def _documents(
             document = replace(document, metadata=plain_metadata(given.metadata, where))
         if document is not None:
             yield document
+
+
+def _never() -> Reranker:
+    raise AssertionError("exact was refused before")
 
 
 def _highlight(snapshot: Snapshot, query: Query, hits: Hits, encoder: Encoder) -> Hits:

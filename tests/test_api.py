@@ -35,6 +35,7 @@ def test_the_exported_names():
         "BuildReport",
         "ColRank",
         "ColRankError",
+        "Comparison",
         "Document",
         "Evaluation",
         "Explanation",

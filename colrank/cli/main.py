@@ -21,6 +21,7 @@ _COMMANDS = {
     "rerank": "Rerank candidates that another search found.",
     "explain": "Show token by token why a passage matched.",
     "eval": "Judge the index by queries with known answers.",
+    "compare": "Show what each byte of storage buys on your corpus.",
     "tune": "Find the fastest search settings for a wanted recall.",
     "stats": "Show what an index holds and costs.",
 }

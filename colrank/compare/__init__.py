@@ -1,0 +1,21 @@
+"""Storage against precision on the user's own corpus."""
+
+from colrank.compare.bases import cache_folder
+from colrank.compare.build import Centroids, build_variant
+from colrank.compare.corpus import compare_corpus
+from colrank.compare.front import Budget
+from colrank.compare.result import Baseline, Comparison, Estimate, Row
+from colrank.compare.variants import Variant
+
+__all__ = [
+    "Baseline",
+    "Budget",
+    "Centroids",
+    "Comparison",
+    "Estimate",
+    "Row",
+    "Variant",
+    "build_variant",
+    "cache_folder",
+    "compare_corpus",
+]
