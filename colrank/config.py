@@ -80,7 +80,10 @@ class PassageConfig:
 
 @dataclass(frozen=True, slots=True)
 class StorageConfig:
-    """How token vectors are stored. `bits` None: whole while the index is small, then `DEFAULT_BITS`."""
+    """How token vectors are stored. `bits` None: whole while the index is small, then `DEFAULT_BITS`.
+
+    NumPy's whole numbers are taken and held as int.
+    """
 
     bits: int | None = None
     kind: str = "linear"
@@ -88,18 +91,23 @@ class StorageConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.bits is not None and (isinstance(self.bits, bool) or self.bits not in BITS):
+        bits, pool, seed = _integer(self.bits), _integer(self.pool), _integer(self.seed)
+        if self.bits is not None and bits not in BITS:
             raise InputError(f"bits is {self.bits!r}; choose one of {', '.join(map(str, BITS))}.")
         check_choice("kind", self.kind, ("linear", "quantile"))
-        if isinstance(self.pool, bool) or not isinstance(self.pool, int) or not 1 <= self.pool <= 16:
+        if pool is None or not 1 <= pool <= 16:
             raise InputError(f"pool is {self.pool!r}; it is how many tokens become one, from 1 to 16.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**31:
+        if seed is None or not 0 <= seed < 2**31:
             raise InputError(f"seed is {self.seed!r}; give a whole number from 0 to 2147483647.")
+        for name, number in (("bits", bits), ("pool", pool), ("seed", seed)):
+            _set(self, name, number)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
     """How candidates are found. What is None follows from the index, its size and k.
+
+    NumPy's numbers are taken and held as int and float.
 
     Attributes:
         scan: `always` scores every passage, `never` goes through the prefilter, `auto` does what is faster.
@@ -116,10 +124,15 @@ class SearchConfig:
     def __post_init__(self) -> None:
         check_choice("scan", self.scan, ("auto", "always", "never"))
         for name, value in (("nprobe", self.nprobe), ("shortlist", self.shortlist)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise InputError(f"{name} is {value!r}; give a whole number of at least 1.")
-        if self.prune is not None and not -1 <= self.prune <= 1:
-            raise InputError(f"prune is {self.prune!r}; it is a similarity, from -1 (prunes nothing) to 1.")
+            if value is not None:
+                _set(self, name, _whole(name, value, 1))
+        if self.prune is not None:
+            prune = _number(self.prune)
+            if prune is None or not -1 <= prune <= 1:
+                raise InputError(
+                    f"prune is {self.prune!r}; it is a similarity, from -1 (prunes nothing) to 1."
+                )
+            _set(self, "prune", prune)
 
 
 class StageOptions(TypedDict, total=False):
@@ -235,11 +248,16 @@ def _set(config: object, name: str, value: Any) -> None:
     object.__setattr__(config, name, value)
 
 
-def _whole(name: str, value: Any, least: int) -> int:
+def _integer(value: Any) -> int | None:
+    """The int that a value is, also one of NumPy's; None for floats, strings, bools and all else."""
     try:
-        number = None if isinstance(value, bool) else index(value)
+        return None if isinstance(value, bool) else index(value)
     except TypeError:
-        number = None
+        return None
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    number = _integer(value)
     if number is None or number < least:
         raise InputError(f"{name} is {value!r}; give a whole number of at least {least}.")
     return number
@@ -263,12 +281,17 @@ def _share(name: str, value: Any) -> float:
 
 def check_k(k: SupportsIndex) -> int:
     """Return `k` as an int, or raise InputError when it is no whole number or below 1."""
-    try:
-        number = 0 if isinstance(k, bool) else index(k)
-    except TypeError:
-        number = 0
-    if number < 1:
+    number = _integer(k)
+    if number is None or number < 1:
         raise InputError(f"k is {k!r}; ask for at least 1 hit.")
+    return number
+
+
+def check_recall(recall: Any) -> float:
+    """Return `recall` as a float, or raise InputError when it is no number, or not above 0 and at most 1."""
+    number = _number(recall)
+    if number is None or not 0 < number <= 1:
+        raise InputError(f"recall is {recall!r}; ask for a share above 0 and at most 1, such as 0.99.")
     return number
 
 

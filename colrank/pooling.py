@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 
 from colrank.types import Vectors
 
+WINDOW_TOKENS = 2048
+"""Most tokens that are clustered together: the distances between all of them take 16 MiB, and memory grows
+with the square of their number."""
+
 
 def pool_tokens(
     vectors: Vectors, factor: int, markers: NDArray[np.bool_] | None = None
 ) -> tuple[Vectors, NDArray[np.int64]]:
     """Pool the tokens of one passage.
+
+    More than `WINDOW_TOKENS` tokens (a model reads fewer, but whole documents may be given as vectors) are
+    clustered in windows of consecutive tokens, equally long but for one token, each of which gets its share
+    of the clusters.
 
     Args:
         vectors: unit vectors, float32 `[tokens, dim]`.
@@ -35,10 +43,16 @@ def pool_tokens(
         return vectors, np.arange(tokens)
     from scipy.cluster.hierarchy import linkage
 
-    tree = linkage(vectors[free].astype(np.float64), method="ward")
     clusters = np.empty(tokens, dtype=np.int64)
-    clusters[free] = _after_merges(tree, len(free), len(free) - wanted)
-    clusters[alone] = clusters[free].max() + 1 + np.arange(int(alone.sum()))
+    begin = named = 0
+    for window in np.array_split(free, -(-len(free) // WINDOW_TOKENS)):
+        end = begin + len(window)
+        # What is due up to here less what was due before: the shares add up to what is wanted.
+        share = max(1, end * wanted // len(free) - begin * wanted // len(free))
+        tree = linkage(vectors[window].astype(np.float64), method="ward")
+        clusters[window] = named + _after_merges(tree, len(window), len(window) - share)
+        begin, named = end, int(clusters[window].max()) + 1
+    clusters[alone] = named + np.arange(int(alone.sum()))
     _, first, inverse = np.unique(clusters, return_index=True, return_inverse=True)
     # Rows in the order of the tokens, so that neither the clustering's labels nor its ties show.
     rank = np.empty(len(first), dtype=np.int64)

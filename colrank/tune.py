@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from colrank.config import SearchConfig, check_k
+from colrank.config import SearchConfig, check_k, check_recall
+from colrank.encoder import Encoder
 from colrank.errors import InputError
 from colrank.index import Snapshot
 from colrank.prefilter import NO_PRUNING
@@ -33,7 +34,7 @@ class Trial:
 
     Attributes:
         nprobe, shortlist, prune: the setting; all None for a scan of every passage.
-        recall: mean share of the k best passages of the full scan that it found.
+        recall: mean share of the k best passages of the full scan that it found, not rounded.
         milliseconds: median time of a query, encoding left out.
     """
 
@@ -89,8 +90,7 @@ def tune(
         InputError: recall is not above 0 and at most 1, there is no query, or the index has no prefilter.
     """
     k = check_k(k)
-    if not 0 < recall <= 1:
-        raise InputError(f"recall is {recall!r}; ask for a share above 0 and at most 1, such as 0.99.")
+    recall = check_recall(recall)
     if not queries:
         raise InputError("There is no query to tune on.")
     scans(snapshot, SearchConfig(scan="never"))
@@ -101,11 +101,10 @@ def tune(
 
     def tried(nprobe: int, shortlist: int, prune: float) -> Trial:
         found = search(snapshot, queries, k=k, config=SearchConfig("never", nprobe, shortlist, prune))
-        shares = [
-            len(best & {hit.id for hit in hits}) / max(1, len(best))
-            for best, hits in zip(wanted, found, strict=True)
-        ]
-        trial = Trial(nprobe, shortlist, prune, round(float(np.mean(shares)), 4), _milliseconds(found))
+        # A full scan finds equally many for every query, so that the mean share is one division.
+        right = sum(len(best & {hit.id for hit in hits}) for best, hits in zip(wanted, found, strict=True))
+        share = right / max(1, sum(map(len, wanted)))
+        trial = Trial(nprobe, shortlist, prune, share, _milliseconds(found))
         trials.append(trial)
         return trial
 
@@ -133,17 +132,36 @@ def _milliseconds(found: Sequence[Hits]) -> float:
     return round(1000 * median(sum(hits.timings.values()) for hits in found), 2)
 
 
-def drawn_texts(snapshot: Snapshot, count: int, seed: int = 0) -> list[str]:
-    """Queries of some words each, drawn from the text of random passages; as many as there can be."""
-    out = []
+def drawn_texts(
+    snapshot: Snapshot, count: int, encoder: Callable[[], Encoder] | None = None, seed: int = 0
+) -> list[str]:
+    """Queries of some words each, drawn from the text of random passages; as many as there can be.
+
+    Args:
+        snapshot: whose passages.
+        count: most queries.
+        encoder: gives the model, asked for when there is a text; one of which it knows no token, which it
+            would refuse as a query, is passed over. None passes over none.
+        seed: of the choice; the same one gives the same queries.
+    """
+    out: list[str] = []
     for row, random in _drawn_rows(snapshot, seed):
         words = snapshot.segment.passage(row).text.split()
         if len(words) >= 3:
             begin = int(random.integers(0, max(1, len(words) - _DRAWN_WORDS + 1)))
-            out.append(" ".join(words[begin : begin + _DRAWN_WORDS]))
+            text = " ".join(words[begin : begin + _DRAWN_WORDS])
+            if encoder is None or _knows_any(encoder(), text):
+                out.append(text)
         if len(out) == count:
             break
     return out
+
+
+def _knows_any(encoder: Encoder, text: str) -> bool:
+    """Whether the model knows a token of the text itself; those of a prompt do not count."""
+    (ids,) = encoder.passage_token_ids([text])
+    own = [span.start >= 0 for _, span in encoder.document_tokens(text)]
+    return encoder.knows_any(ids[own])
 
 
 def drawn_vectors(snapshot: Snapshot, count: int, seed: int = 0) -> list[Vectors]:

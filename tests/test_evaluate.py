@@ -234,6 +234,12 @@ def test_judgements_of_every_kind_of_file(tmp_path: Path, content: str):
         (b"q\t\t1\n", "qrels line 1"),
         (b"q 0 d 1\nq 0 d\n", "qrels line 2 is not a query, an iteration, a document and a grade"),
         (b"q 0 d inf\n", "qrels line 1"),
+        (b"q\td\tnan\n", "qrels line 1"),
+        (b"q\td\t1\nq\te\t9999999999999999999\n", "qrels line 2 is not .* from -1,000,000 to 1,000,000"),
+        (b"q 0 d 1e300\n", "qrels line 1 is not a query, an iteration, .* from -1,000,000 to 1,000,000"),
+        (b"q\td\t1000001\n", "qrels line 1 is not"),
+        (b"q\td\t-1000001.0\n", "qrels line 1 is not"),
+        (b"q\td\t" + b"9" * 5000 + b"\n", "qrels line 1 is not"),
         (b"q\td\t1\nq\td\t1\nq\td\t2\n", "qrels line 3 gives document 'd' a second grade for query 'q'"),
         (b"query-id\tcorpus-id\tscore\n", "no judgement in"),
         (b"", "no judgement in"),
@@ -283,12 +289,31 @@ def test_queries_without_an_id_of_their_own_are_refused(tmp_path: Path, name: st
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [({"q": {"d": 0.5}}, "grade of document 'd' for query 'q' is 0.5"), ({"q": {"d": True}}, "is True")],
+    [
+        ({"q": {"d": 0.5}}, "grade of document 'd' for query 'q' is 0.5"),
+        ({"q": {"d": True}}, "is True"),
+        ({"q": {"a": 1, "d": 10**19}}, "document 'd' for query 'q' is 10{19}; give a whole number"),
+        ({"q": {"d": -(10**19)}}, "is -10{19}; give"),
+        ({"q": {"d": np.int64(1_000_001)}}, "1000001.*; give"),
+        ({"q": {"d": np.int64(-(2**63))}}, "-9223372036854775808.*; give"),
+        ({"q": {"d": float("nan")}}, "is nan; give"),
+        ({"q": {"d": float("inf")}}, "is inf; give"),
+    ],
 )
 def test_grades_of_a_mapping_are_whole_numbers(given, told):
     with pytest.raises(InputError, match=told):
         judgements(given)
     assert judgements({"q": {"d": np.int32(2)}}) == {"q": {"d": 2}}
+
+
+def test_the_largest_grade_is_read_and_measured(tmp_path: Path):
+    (tmp_path / "qrels").write_text("q\ta\t1000000\nq\tb\t1e6\nq\tc\t1\nq\td\t-1000000\n")
+    grades = {"q": {"a": 1_000_000, "b": 1_000_000, "c": 1, "d": -1_000_000}}
+    assert judgements(tmp_path / "qrels") == judgements(grades) == grades
+    values = evaluate_run({"q": [("c", 3.0), ("a", 2.0), ("d", 1.0)]}, grades)["q"]
+    gain = 1 + 1e6 / np.log2(3)
+    assert values["nDCG@10"] == pytest.approx(gain / (1e6 + 1e6 / np.log2(3) + 0.5))
+    assert (values["RR@10"], values["R@5"]) == (1, pytest.approx(2 / 3))
 
 
 # Runs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import unicodedata
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from test_golden import read_index
 
 from colrank import ColRank
 from colrank.passages import encoder_input
-from colrank.pooling import pool_tokens
+from colrank.pooling import WINDOW_TOKENS, pool_tokens
 
 
 def check_pooled(vectors: np.ndarray, factor: int, markers: np.ndarray | None) -> np.ndarray:
@@ -108,6 +109,53 @@ def test_opposite_vectors_keep_the_first_and_give_no_nan():
 )
 def test_ties_pool_to_the_number_that_was_asked_for(vectors, factor, count):
     assert len(pool_tokens(vectors.astype(np.float32), factor)[0]) == count
+
+
+@pytest.mark.parametrize(("factor", "marked"), [(2, False), (3, True), (16, False)])
+def test_many_tokens_are_pooled_window_by_window_in_bounded_memory(factor: int, marked: bool):
+    rng = np.random.default_rng(4)
+    vectors = unit(rng, 5000, 16)
+    markers = rng.random(5000) < 0.02 if marked else np.zeros(5000, dtype=bool)
+    tracemalloc.start()
+    pooled, labels = pool_tokens(vectors, factor, markers)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 50e6  # the distances between all 5,000 would take 100 MB
+    free = np.flatnonzero(~markers)
+    assert len(pooled) == len(free) // factor + markers.sum()
+    assert np.array_equal(check_pooled(vectors, factor, markers), labels)
+    # Three windows: none shares a vector with another, and each has its share of them.
+    windows = np.array_split(free, 3)
+    assert all(len(window) <= WINDOW_TOKENS for window in windows)
+    held = [set(labels[window].tolist()) for window in windows]
+    assert len(set().union(*held)) == sum(map(len, held)) == len(free) // factor
+    for window, rows in zip(windows, held, strict=True):
+        assert abs(len(rows) - len(window) / factor) <= 1
+
+
+def test_windows_that_divide_evenly_are_pooled_as_if_alone():
+    vectors = unit(np.random.default_rng(5), 2 * WINDOW_TOKENS, 8)
+    pooled, labels = pool_tokens(vectors, 4)
+    halves = [pool_tokens(half, 4) for half in np.split(vectors, 2)]
+    assert np.array_equal(pooled, np.concatenate([rows for rows, _ in halves]))
+    assert labels.tolist() == [*halves[0][1].tolist(), *(halves[1][1] + WINDOW_TOKENS // 4).tolist()]
+
+
+@pytest.mark.parametrize("tokens", [2, 33, 700])
+def test_a_passage_of_one_window_is_clustered_at_once(tokens: int):
+    """As the definition has it: the first merges of Ward's linkage of all tokens."""
+    from scipy.cluster.hierarchy import linkage
+
+    vectors = unit(np.random.default_rng(6), tokens, 8)
+    groups = [[row] for row in range(tokens)]
+    left = set(range(tokens))
+    for one, other, *_ in linkage(vectors.astype(np.float64), method="ward")[: tokens - tokens // 2]:
+        left = (left - {int(one), int(other)}) | {len(groups)}
+        groups.append(sorted(groups[int(one)] + groups[int(other)]))
+    _, labels = pool_tokens(vectors, 2)
+    assert sorted(groups[group] for group in left) == [
+        np.flatnonzero(labels == row).tolist() for row in range(tokens // 2)
+    ]
 
 
 # An index of pooled tokens

@@ -27,6 +27,11 @@ class GivenVectors:
 def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float32]:
     """Check one document's or query's array and return it as unit vectors, float32 `[tokens, dim]`.
 
+    Args:
+        name: what it belongs to, by kind and id or number, such as "document 'a'" or "query 3".
+        vectors: float `[tokens, dim]`, an array, a tensor, or lists.
+        dim: the dimensions that it must have; None takes any.
+
     Raises:
         InputError: it is not a matrix, has no rows, another dim, NaN or Inf, or a zero vector; the
             sentence names the document or query.
@@ -44,9 +49,8 @@ def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float3
     if dim is not None and array.shape[1] != dim:
         raise InputError(f"The vectors of {name} have {array.shape[1]} dimensions and the index has {dim}.")
     if not np.isfinite(array).all():
-        raise InputError(
-            f"The vectors of {name} hold NaN or Inf; leave that document out or encode it again."
-        )
+        kind = name.partition(" ")[0]
+        raise InputError(f"The vectors of {name} hold NaN or Inf; leave that {kind} out or encode it again.")
     wide = array.astype(np.float64)  # squares of large float32 numbers overflow in float32
     norms = np.linalg.norm(wide, axis=1, keepdims=True)
     if not norms.all():

@@ -45,7 +45,8 @@ from colrank.config import BITS, DEFAULT_BITS, EMBEDDED_MODEL, SMALL_TOKENS, Fie
     type=int,
     metavar=f"[{'|'.join(map(str, BITS))}]",
     help="Bits a dimension: 1 to 8 for residual codes, 16 or 32 for whole vectors. "
-    f"[default: 16 below {SMALL_TOKENS:,} tokens, else {DEFAULT_BITS}]",
+    f"[default: 16 below {SMALL_TOKENS:,} tokens, else {DEFAULT_BITS}; without FAISS (extra cpu or gpu), "
+    "which makes codes, ask for 16 or 32 there]",
 )
 @click.option(
     "--kind",

@@ -16,7 +16,12 @@ from colrank.evaluate.arrays import Arrays
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Grades by query and document; a grade of at least 1 means relevant."""
 
-_TSV_LINE = "a query, a document and a grade (a whole number) with tabs between"
+LARGEST_GRADE = 1_000_000
+"""Grades lie between this and its negative: trec_eval, which computes the measures, holds an array as long as
+the largest grade of a query, and gives 0 for every measure when there is no room for it."""
+
+_RANGE = f"a whole number from {-LARGEST_GRADE:,} to {LARGEST_GRADE:,}"
+_TSV_LINE = f"a query, a document and a grade ({_RANGE}) with tabs between"
 _TREC_LINE = f"a query, an iteration, a document and a grade as in TREC's files, nor {_TSV_LINE}"
 _GRADE_NAMES = ("score", "grade", "relevance", "rel", "label")
 
@@ -112,15 +117,16 @@ def judgements(given: Qrels | str | Path) -> dict[str, dict[str, int]]:
     A folder is read from qrels/test.tsv, or from the only .tsv file in qrels/.
 
     Raises:
-        InputError: as `read_qrels`; the folder holds no qrels, or several and no test.tsv.
+        InputError: as `read_qrels`; a grade of a mapping is no whole number or beyond `LARGEST_GRADE`; the
+            folder holds no qrels, or several and no test.tsv.
     """
     if isinstance(given, Mapping):
         for query, grades in given.items():
             for document, grade in grades.items():
-                if isinstance(grade, bool) or not isinstance(grade, int | np.integer):
+                whole = isinstance(grade, int | np.integer) and not isinstance(grade, bool)
+                if not whole or abs(int(grade)) > LARGEST_GRADE:
                     raise InputError(
-                        f"The grade of document {document!r} for query {query!r} is {grade!r}; give a whole "
-                        "number."
+                        f"The grade of document {document!r} for query {query!r} is {grade!r}; give {_RANGE}."
                     )
         return {query: {name: int(grade) for name, grade in held.items()} for query, held in given.items()}
     path = Path(given)
@@ -172,9 +178,15 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def _whole(text: str) -> int | None:
-    """The whole number that a grade spells (1 or 1.0), or None."""
+    """The grade that a text spells (1 or 1.0), or None where that is none or beyond `LARGEST_GRADE`."""
     try:
-        value = float(text)
+        value = int(text)
     except ValueError:
-        return None
-    return int(value) if value.is_integer() else None
+        try:
+            number = float(text)
+        except ValueError:
+            return None
+        if not number.is_integer():  # nor are NaN and Inf
+            return None
+        value = int(number)
+    return value if abs(value) <= LARGEST_GRADE else None
