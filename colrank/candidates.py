@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -81,6 +81,11 @@ def rerank(
         cascade["rerank"] = reranker
     if not isinstance(query, str) or not query.strip() or not is_utf8(query):
         raise InputError(f"The query is {query!a}; give a text that is not empty.")
+    if isinstance(candidates, str | bytes | Mapping) or not isinstance(candidates, Iterable):
+        raise InputError(
+            f"The candidates are {type(candidates).__name__}; give a list of texts, dictionaries or hits."
+        )
+    candidates = list(candidates)
     config = CascadeConfig(candidates=max(1, len(candidates)), **cascade)
     hits, given = _hits(query, candidates)
     encoding = EncoderConfig(model, device, dtype, trust_remote_code=trust_remote_code)
@@ -128,18 +133,22 @@ def _hits(query: str, candidates: Sequence[Candidate]) -> tuple[Hits, dict[str, 
     found: list[Hit] = []
     given: dict[str, Vectors] = {}
     scored = 0
+    # Beside scored ones, an unscored hit has the score of an earlier stage: only their order means anything.
+    mixed = len({candidate.unscored for candidate in candidates if isinstance(candidate, Hit)}) > 1
     for number, candidate in enumerate(candidates, start=1):
+        place = 1 - (number - 1) / len(candidates)
         if isinstance(candidate, Hit):
+            name, score = ("place", place) if mixed else ("given", _number(number, candidate.score))
             # Judged afresh: what an earlier judge or MMR said of it is not known to hold here.
-            found.append(replace(candidate, scores={"given": candidate.score}, unscored=False, tier=""))
-            scored += 1
+            found.append(replace(candidate, score=score, scores={name: score}, unscored=False, tier=""))
+            scored += not mixed
             continue
         record = {"text": candidate} if isinstance(candidate, str) else candidate
         if not isinstance(record, Mapping):
             raise InputError(
                 f"Candidate {number} is {type(candidate).__name__}; give a text or a dictionary."
             )
-        hit, vectors = _hit(number, record, 1 - (number - 1) / len(candidates))
+        hit, vectors = _hit(number, record, place)
         scored += "given" in hit.scores
         found.append(hit)
         if vectors is not None:
@@ -170,17 +179,16 @@ def _hit(number: int, record: Mapping[str, Any], place: float) -> tuple[Hit, Vec
     score = record.get("score")
     scores = {"place": place}
     if score is not None:
-        try:
-            value = float("nan") if isinstance(score, bool) else float(score)
-        except (TypeError, ValueError, OverflowError):
-            value = float("nan")
-        if not np.isfinite(value):
-            raise InputError(f"{where} has the score {score!r}; give a finite number.")
-        scores = {"given": value}
+        scores = {"given": _number(number, score)}
     vectors = None
     if record.get("vector") is not None:
-        array = np.asarray(record["vector"])
-        vectors = check_vectors(f"candidate {number}", array[None] if array.ndim == 1 else array, None)
+        vector = record["vector"]
+        if not hasattr(vector, "ndim"):
+            try:
+                vector = np.asarray(vector, dtype=np.float32)
+            except (TypeError, ValueError) as error:
+                raise InputError(f"The vector of candidate {number} is not an array of numbers.") from error
+        vectors = check_vectors(f"candidate {number}", vector[None] if vector.ndim == 1 else vector, None)
     hit = Hit(
         id=named,
         document=document,
@@ -194,6 +202,16 @@ def _hit(number: int, record: Mapping[str, Any], place: float) -> tuple[Hit, Vec
         metadata={key: value for key, value in record.items() if key not in _KNOWN},
     )
     return hit, vectors
+
+
+def _number(number: int, score: Any) -> float:
+    try:
+        value = float("nan") if isinstance(score, bool) else float(score)
+    except (TypeError, ValueError, OverflowError):
+        value = float("nan")
+    if not np.isfinite(value):
+        raise InputError(f"Candidate {number} has the score {score!r}; give a finite number.")
+    return value
 
 
 @lru_cache(maxsize=2)

@@ -101,8 +101,9 @@ def steps(
         return found
     if reranker is not None:
         asked = reranker
-        told = [*_notes(config, k), *warnings]
-        found.append(("rerank", lambda query, hits: _rerank(query.text, hits, asked, config, texts, told)))
+        found.append(
+            ("rerank", lambda query, hits: _rerank(query.text, hits, asked, config, texts, warnings))
+        )
     if config.judge is not None and reranker is not None:
         floor, name, steady = config.judge, reranker.name, reranker.steady
         found.append(
@@ -130,9 +131,8 @@ def steps(
     return found
 
 
-def _notes(config: CascadeConfig, k: int) -> list[str]:
-    """What reading many candidates costs."""
-    count = wanted_hits(config, k)
+def _notes(count: int) -> list[str]:
+    """What reading so many candidates costs."""
     if count <= MANY:
         return []
     more = f"{count} candidates are {count} pairs a query, {count / MANY:g} times what {MANY} cost"
@@ -145,10 +145,11 @@ def _notes(config: CascadeConfig, k: int) -> list[str]:
 
 
 def _rerank(
-    query: str, hits: Hits, reranker: Reranker, config: CascadeConfig, texts: Texts, told: Sequence[str]
+    query: str, hits: Hits, reranker: Reranker, config: CascadeConfig, texts: Texts, warnings: Sequence[str]
 ) -> Hits:
     if not len(hits):
         return hits
+    told = [*_notes(len(hits)), *warnings]
     try:
         found = _checked(reranker, query, texts(hits))
     except StageFailed as error:
@@ -158,6 +159,11 @@ def _rerank(
         out.warnings = [*hits.warnings, *told, f"{error} The order before reranking was kept."]
         return out
     out = hits.having(_reordered(hits, found, config.blend))
+    unscored = sum(hit.unscored for hit in out)
+    if unscored and not found.warnings:
+        told.append(
+            f"{reranker.name} gave no score to {unscored} of {len(out)} texts, which keep their order."
+        )
     out.warnings = [*hits.warnings, *told, *found.warnings]
     out.usage = found.usage
     return out
@@ -167,12 +173,15 @@ def _checked(reranker: Reranker, query: str, texts: Sequence[str]) -> Reranked:
     """What the reranker says, held to its contract, as rerankers of the user's own are asked here too."""
     try:
         found = reranker.score(query, texts)
+        raw = None if found.raw is None else np.asarray(found.raw, dtype=np.float64)
+        found = replace(found, scores=np.asarray(found.scores, dtype=np.float64), raw=raw)
     except ColRankError:
         raise
     except Exception as error:
         raise StageFailed(f"{reranker.name} failed: {type(error).__name__}: {error}.") from error
-    if found.scores.shape != (len(texts),):
-        raise StageFailed(f"{reranker.name} gave {found.scores.size} scores for {len(texts)} texts.")
+    for numbers in (found.scores, found.raw):
+        if numbers is not None and numbers.shape != (len(texts),):
+            raise StageFailed(f"{reranker.name} gave {numbers.size} scores for {len(texts)} texts.")
     known = found.scores[~np.isnan(found.scores)]
     if len(known) and not (known.min() >= 0 and known.max() <= 1):
         raise StageFailed(f"{reranker.name} gave scores that do not lie between 0 and 1.")
@@ -182,14 +191,14 @@ def _checked(reranker: Reranker, query: str, texts: Sequence[str]) -> Reranked:
 def _reordered(hits: Hits, found: Reranked, blend: float) -> list[Hit]:
     """Hits by the reranker's scores; those without one follow in their earlier order."""
     scored = ~np.isnan(found.scores)
-    # A score can be 1 for several texts whose logits still tell them apart.
-    key = found.scores if found.raw is None else found.raw
     mixed: NDArray[np.float64] | None = None
     if blend:
         mixed = (1 - blend) * found.scores + blend * relevance_of(hits)
-        key = mixed
+    key = found.scores if mixed is None else mixed
+    # A score can be 1 for several texts whose logits still tell them apart.
+    finer = found.raw if mixed is None and found.raw is not None else key
     out = []
-    for place in np.argsort(-np.where(scored, key, 0.0), kind="stable"):
+    for place in np.lexsort((-finer, -key)):
         if not scored[place]:
             continue
         hit = hits[int(place)]

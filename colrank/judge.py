@@ -73,10 +73,8 @@ def judge(hits: Hits, floor: float, *, reranker: str, steady: bool, fallback: st
         return Verdict(status, reason, best, floor, note, said)  # type: ignore[arg-type]
 
     if unscored and not passed:
-        reason = (
-            f"{unscored} of {len(seen)} hits have no score of {reranker}, and none of the others reaches "
-            f"{floor:g}: nothing was judged."
-        )
+        others = f", and none of the others reaches {floor:g}" if scored else ""
+        reason = f"{unscored} of {len(seen)} hits have no score of {reranker}{others}: nothing was judged."
         if on_error == "fail":
             raise StageFailed(f"{reason} Ask again, or leave on_judge_error at return-unjudged.")
         out = hits.having(seen)

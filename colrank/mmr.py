@@ -8,6 +8,7 @@ Reordering Documents and Producing Summaries"): greedily the hit of largest
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -133,7 +134,9 @@ def relevance_of(hits: Sequence[Hit]) -> NDArray[np.float64]:
     if not len(scores):
         return scores
     scored = scores if mixed.all() else scores[~mixed]
-    low, high = scored.min(), scored.max()
+    low, high = float(scored.min()), float(scored.max())
+    if not math.isfinite(high - low):  # somebody else's scores may be as far apart as numbers are
+        scores, low, high = scores / 2, low / 2, high / 2
     scaled = (scores - low) / (high - low) if high > low else np.ones(len(scores))
     if not mixed.all():
         scaled[mixed] = 0.0

@@ -28,6 +28,8 @@ def print_cascade(console: Console, found: CascadeResult) -> None:
         console.print(_sweep(found))
         if not all(row.measured for row in found.sweep):
             console.print("Milliseconds here are reckoned from the mean time of a pair.")
+    if found.beyond is not None:
+        console.print(f"{found.beyond:.1%} of the relevant documents found stand beyond rank 50.")
     moved = _moved(found)
     if moved:
         console.print()

@@ -11,13 +11,14 @@ from itertools import pairwise
 import numpy as np
 
 from colrank.builder import Progress
-from colrank.cascade import Step, run_stages, wanted_hits
+from colrank.cascade import MANY, Step, run_stages, wanted_hits
 from colrank.config import By, CascadeConfig, SearchConfig
 from colrank.evaluate.cascade_result import CandidateCount, CascadeResult, CascadeStage
 from colrank.evaluate.intervals import Paired, holm, paired
 from colrank.evaluate.judgements import Qrels
 from colrank.evaluate.measures import evaluate_run
 from colrank.evaluate.prices import Price
+from colrank.evaluate.runs import Run
 from colrank.evaluate.verdict import Evidence, verdict
 from colrank.index import Snapshot
 from colrank.rerankers import Reranked, Reranker
@@ -82,12 +83,14 @@ class _Runs:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What came of all queries: by stage, by number of candidates, and each query's hits in the end."""
+    """What came of all queries: by stage, by number of candidates, and each query's hits in the end; the
+    queries that the reranker failed for, and those that each warning was said of."""
 
     stages: dict[str, _Runs]
     counts: dict[int, _Runs]
     ended: dict[str, Hits]
-    swept: list[Hits]
+    failed: set[str]
+    said: dict[str, set[str]]
     pair_ms: float | None
 
 
@@ -148,7 +151,7 @@ def measure_cascade(
                 ceiling=_means(judged[SEARCH])[measures[0]],
                 lift=lifts[0],
                 queries=len(queries),
-                failed=sum(any(hit.unscored for hit in hits) for hits in found.ended.values()),
+                failed=len(found.failed),
                 candidates=wanted,
                 passages=len(snapshot.segment.filled),
                 k=k,
@@ -178,6 +181,7 @@ def measure_cascade(
             )
             for (count, values), lift in zip(by_count.items(), lifts[stage_count:], strict=True)
         ],
+        beyond=_beyond(found.stages[SEARCH].ranked, qrels) if wanted > MANY else None,
         pairs=pairs,
         tokens=tokens,
         calls=calls,
@@ -189,7 +193,7 @@ def measure_cascade(
         ranks=ranks,
         verdict=said[0],
         sentence=said[1],
-        warnings=_said([*found.ended.values(), *found.swept]),
+        warnings=_said(found.said),
     )
 
 
@@ -210,7 +214,8 @@ def _run(
         {SEARCH: _Runs(), **{name: _Runs() for name, _ in stages}},
         {count: _Runs() for count in counts},
         {},
-        [],
+        set(),
+        {},
         None,
     )
     remembered = _Remembered(reranker) if reranker is not None else None
@@ -222,8 +227,11 @@ def _run(
 
         def seen(stage: str, out: Hits, name: str = name) -> None:
             found.stages[stage].add(name, out, out.timings[stage])
+            if stage == "rerank" and len(out) and all(hit.unscored for hit in out):
+                found.failed.add(name)
 
         found.ended[name] = run_stages(query, hits, stages, seen)
+        told = list(found.ended[name].warnings)
         if counts and reranker is not None:
             asked = reranker if reranker.listwise else remembered
             wide = hits
@@ -236,7 +244,9 @@ def _run(
                 ]
                 out = run_stages(query, wide.having(wide[:count]), only)
                 found.counts[count].add(name, out, out.timings["rerank"])
-                found.swept.append(out.having([]))  # only what was said of it is kept
+                told += out.warnings
+        for warning in told:
+            found.said.setdefault(warning, set()).add(name)
         progress.advance(1)
     if remembered is not None and remembered.texts:
         found = replace(found, pair_ms=1000 * remembered.seconds / remembered.texts)
@@ -266,6 +276,17 @@ def _rank(ranked: Sequence[tuple[str, float]], grades: Mapping[str, int]) -> int
     return next((at for at, (name, _) in enumerate(ranked, start=1) if grades.get(name, 0) >= 1), None)
 
 
+def _beyond(ranked: Run, qrels: Qrels) -> float:
+    """Share of the relevant documents found that stand beyond the rank where gain flattens."""
+    places = [
+        at
+        for name, documents in ranked.items()
+        for at, (document, _) in enumerate(documents, start=1)
+        if qrels[name].get(document, 0) >= 1
+    ]
+    return sum(at > MANY for at in places) / max(1, len(places))
+
+
 def _usage(ended: Iterable[Hits]) -> tuple[float, float | None, float, float | None]:
     """Mean pairs, tokens, calls and cut texts of the queries that were reranked."""
     usages = [hits.usage for hits in ended if hits.usage is not None]
@@ -284,9 +305,9 @@ def _usage(ended: Iterable[Hits]) -> tuple[float, float | None, float, float | N
     )
 
 
-def _said(ended: Iterable[Hits]) -> list[str]:
+def _said(said: Mapping[str, set[str]]) -> list[str]:
     """What the stages said, each once; figures that differ by query make sentences of their own."""
-    counts = Counter(warning for hits in ended for warning in hits.warnings)
+    counts = Counter({warning: len(queries) for warning, queries in said.items()})
     shown = [f"{warning} ({count:,} queries)" for warning, count in counts.most_common(_SHOWN)]
     more = len(counts) - len(shown)
     return [*shown, f"{more:,} more warnings like these."] if more > 0 else shown

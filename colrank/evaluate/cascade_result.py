@@ -58,6 +58,8 @@ class CascadeResult:
         measures: names of the measures, the candidates' recall first.
         stages: as they ran.
         sweep: by number of candidates, where asked for.
+        beyond: share of the relevant documents among the candidates that stand beyond rank 50; None where
+            there are not so many candidates.
         pairs, tokens, calls, cut: means over queries; tokens and cut None where not known.
         price: US dollars for 1,000 queries, None where no price is known.
         refused, unjudged: queries that the judge refused, and that could not be judged.
@@ -75,6 +77,7 @@ class CascadeResult:
     measures: tuple[str, ...]
     stages: list[CascadeStage]
     sweep: list[CandidateCount]
+    beyond: float | None
     pairs: float
     tokens: float | None
     calls: float

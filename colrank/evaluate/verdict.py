@@ -22,7 +22,7 @@ class Evidence:
     Attributes:
         ceiling: recall of the candidates, the most that any reranker can reach.
         lift: gain of reranking in nDCG@10 over the search; its p corrected for what was tested beside it.
-        queries, failed: how many were measured, and for how many the reranker failed, in part or whole.
+        queries, failed: how many were measured, and for how many the reranker scored nothing.
         candidates, passages, k: hits that are reranked, passages in the index, hits in the end.
         milliseconds, search_milliseconds: mean time of a query in all, and of the search alone.
         max_ms: the user's budget, milliseconds a query; None is none.
