@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from colrank.config import CascadeConfig
+from colrank.config import RERANKER_OPTIONS, CascadeConfig
 from colrank.errors import InputError
 from colrank.rerankers.base import Reranked, Reranker
 from colrank.types import Usage
@@ -47,9 +47,12 @@ def load_reranker(config: CascadeConfig, exact: Callable[[], Reranker]) -> Reran
                 f"rerank is {type(named).__name__}; give a name such as hf:BAAI/bge-reranker-v2-m3, or an "
                 "object with a method score(query, texts)."
             )
-        return _Given(named)
+        given = _Given(named)
+        _check_unused(given.name, config)
+        return given
     family, colon, rest = named.partition(":")
     if named == EXACT:
+        _check_unused(EXACT, config)
         return exact()
     if not colon or family not in FAMILIES or not rest.strip():
         guess = f"; a model on the hub or a folder is hf:{named}" if named and not colon else ""
@@ -58,6 +61,12 @@ def load_reranker(config: CascadeConfig, exact: Callable[[], Reranker]) -> Reran
             f"{EXACT}{guess}."
         )
     return _loaded(family, rest.strip(), config)
+
+
+def _check_unused(name: str, config: CascadeConfig) -> None:
+    for option in RERANKER_OPTIONS:
+        if getattr(config, option):
+            raise InputError(f"The reranker {name} has no use for {option}; leave it out.")
 
 
 def _loaded(family: str, rest: str, config: CascadeConfig) -> Reranker:
