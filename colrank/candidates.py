@@ -32,7 +32,9 @@ Candidate: TypeAlias = str | Mapping[str, Any] | Hit
 """A text, or a dictionary of `text` and maybe `id`, `document`, `title`, `score` and `vector` (one array
 `[dim]` or `[tokens, dim]`); what else it holds is its metadata."""
 
-_KNOWN = frozenset(("id", "_id", "document", "title", "text", "score", "vector"))
+_KNOWN = frozenset(("id", "_id", "document", "title", "text", "score", "vector", "metadata"))
+_SEARCHED = frozenset(("query", "query_id", "rank", "scores", "source", "start", "end", "tier", "unscored"))
+"""What a line of `colrank search --json` holds beside."""
 
 
 class _Text:
@@ -111,7 +113,9 @@ def rerank(
 
 
 def read_candidates(path: Path) -> list[dict[str, Any]]:
-    """Candidates of a file of JSON lines; - is standard input.
+    """Candidates of a file of JSON lines, such as `colrank search --json` prints; - is standard input.
+
+    What that says of a whole query is passed over.
 
     Raises:
         InputError: the file cannot be read, or a line is not a JSON object with a text.
@@ -124,7 +128,8 @@ def read_candidates(path: Path) -> list[dict[str, Any]]:
             raise InputError(f"{path} line {number} is not valid JSON.") from error
         if not isinstance(record, dict):
             raise InputError(f"{path} line {number} is not a JSON object with a text.")
-        found.append(record)
+        if "text" in record or "verdict" not in record:
+            found.append(record)
     return found
 
 
@@ -189,6 +194,8 @@ def _hit(number: int, record: Mapping[str, Any], place: float) -> tuple[Hit, Vec
             except (TypeError, ValueError) as error:
                 raise InputError(f"The vector of candidate {number} is not an array of numbers.") from error
         vectors = check_vectors(f"candidate {number}", vector[None] if vector.ndim == 1 else vector, None)
+    held = record.get("metadata")
+    held = held if isinstance(held, Mapping) else {}
     hit = Hit(
         id=named,
         document=document,
@@ -199,7 +206,7 @@ def _hit(number: int, record: Mapping[str, Any], place: float) -> tuple[Hit, Vec
         start=0,
         end=len(str(text)),
         source="",
-        metadata={key: value for key, value in record.items() if key not in _KNOWN},
+        metadata={**held, **{key: value for key, value in record.items() if key not in _KNOWN | _SEARCHED}},
     )
     return hit, vectors
 

@@ -135,6 +135,16 @@ class SearchConfig:
             _set(self, "prune", prune)
 
 
+RERANKER_OPTIONS = (
+    "rerank_url",
+    "rerank_max_length",
+    "rerank_windows",
+    "rerank_instruction",
+    "rerank_device",
+)
+"""Options of a reranker that mean nothing without one."""
+
+
 class StageOptions(TypedDict, total=False):
     """Keywords of the stages after the search; see `CascadeConfig` for what each means."""
 
@@ -230,6 +240,10 @@ class CascadeConfig:
         check_choice("on_judge_error", self.on_judge_error, ("return-unjudged", "fail"))
         check_choice("rerank_backend", self.rerank_backend, ("torch", "onnx", "openvino"))
         check_choice("rerank_dtype", self.rerank_dtype, ("float32", "float16", "bfloat16"))
+        if self.rerank is None:
+            for option in RERANKER_OPTIONS:
+                if getattr(self, option) != CascadeConfig.__dataclass_fields__[option].default:
+                    raise InputError(f"{option} is about a reranker; name one with rerank, or leave it out.")
         if self.rerank is None and self.judge is not None:
             raise InputError("judge needs a reranker's score; name one with rerank, or leave judge out.")
         if self.rerank is None and self.blend:

@@ -202,7 +202,8 @@ class Hits(Sequence[Hit]):
     Attributes:
         query: the query's text, or "" when vectors were given.
         timings: seconds by stage (`encode`; `scan`, or `prefilter` and `score`; `select`; and those that
-            were asked for: `rerank`, `judge`, `mmr`, `highlight`); what a list of queries shares is shared
+            were asked for: `rerank`, `judge`, `dedupe`, `mmr` with its parts `mmr_vectors` and
+            `mmr_reduce`, or `cut`, and `highlight`); what a list of queries shares is shared
             out evenly.
         warnings: sentences about this query, for example that it was cut.
         verdict: what a judge said of the hits; None when none was asked.

@@ -378,7 +378,7 @@ def test_five_candidates_are_measured_once(index: ColRank, qrels: dict):
     assert found.sweep[0].ceiling == pytest.approx(0.2)
     # Four of ten are among five candidates: the retriever is what has to be mended.
     assert found.verdict == "mend the retriever first"
-    assert "only 40% of the relevant documents" in found.sentence
+    assert "only for 40% of the queries" in found.sentence
 
 
 # Prices
@@ -454,7 +454,7 @@ def evidence(
         (evidence(p=0.06), "not worth it", "may be chance"),
         (evidence(low=-0.01, p=0.04), "not worth it", "may be chance"),
         (evidence(-0.08, -0.05, -0.02), "not worth it", "orders worse, nDCG@10 -0.0500"),
-        (evidence(ceiling=0.59), "mend the retriever first", "hold only 59% of the relevant documents"),
+        (evidence(ceiling=0.59), "mend the retriever first", "only for 59% of the queries"),
         (evidence(ceiling=0.6), "worth it", "Worth it"),
         (evidence(ceiling=0.1, max_ms=1.0, k=1), "mend the retriever first", "no reranker finds what"),
         (evidence(max_ms=120.0), "worth it", "120 ms a query instead of 20"),

@@ -43,8 +43,8 @@ def hit_record(query: str, query_id: str | None, rank: int, hit: Hit) -> dict[st
     return record
 
 
-def echo_hits(hits: Hits, query_id: str | None, *, summary: bool) -> None:
-    """Hits as lines of JSON; with `summary` one more line says what the stages did."""
+def echo_hits(hits: Hits, query_id: str | None, *, summary: bool, told: set[str]) -> None:
+    """Hits as lines of JSON; with `summary` one more line says what the stages did; warnings not yet told."""
     for rank, hit in enumerate(hits, start=1):
         echo_json(hit_record(hits.query, query_id, rank, hit))
     if summary:
@@ -61,8 +61,10 @@ def echo_hits(hits: Hits, query_id: str | None, *, summary: bool) -> None:
                 "warnings": hits.warnings,
             }
         )
-    for warning in hits.warnings:
-        click.echo(f"Warning: {warning}", err=True)
+    for warning in dict.fromkeys(hits.warnings):
+        if warning not in told:
+            click.echo(f"Warning: {warning}", err=True)
+    told.update(hits.warnings)
 
 
 def print_hits(hits: Hits, *, several: bool, told: set[str]) -> None:

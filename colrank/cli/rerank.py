@@ -59,7 +59,7 @@ def command(
         **cascade,
     )
     if as_json:
-        echo_hits(hits, None, summary=True)
+        echo_hits(hits, None, summary=True, told=set())
     else:
         print_hits(hits, several=False, told=set())
     if hits.verdict is not None and hits.verdict.status == "refused":

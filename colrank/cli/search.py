@@ -95,7 +95,7 @@ def command(
     told: set[str] = set()
     for (name, _), hits in zip(named, found, strict=True):
         if as_json:
-            echo_hits(hits, name, summary=second.active)
+            echo_hits(hits, name, summary=second.active, told=told)
         else:
             print_hits(hits, several=len(named) > 1, told=told)
     if all(hits.verdict is not None and hits.verdict.status == "refused" for hits in found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -164,7 +165,7 @@ def evaluate(
         )
     if vectors is not None and not stages:
         raise InputError("Vectors are only needed to measure stages; ask for stages too, or leave them out.")
-    if second is None and (sweep or prices is not None or max_ms is not None):
+    if (second is None or second.reranker is None) and (sweep or prices is not None or max_ms is not None):
         raise InputError("sweep, prices and max_ms are about a reranker; name one with rerank.")
     counts = [check_k(count) for count in sweep]
     known = {} if prices is None else read_prices(Path(prices))
@@ -180,7 +181,9 @@ def evaluate(
             "The index was made from given vectors without a model, so that it can encode no text; give the "
             "vectors of the queries, as an .npz file of one array an id."
         )
+    begin = time.perf_counter()
     prepared = _prepared({name: texts[name] for name in judged}, prepare)
+    encoding = (time.perf_counter() - begin) / len(prepared)
     for name, query in prepared.items():
         if query.encoded and query.encoded.cut:
             problems.add(CUT, name)
@@ -218,6 +221,7 @@ def evaluate(
             price=None if reranker is None else known.get(reranker.name),
             max_ms=max_ms,
             progress=progress,
+            encoding=encoding,
         )
     return Evaluation(
         queries=len(per_query),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from colrank.evaluate.intervals import Paired
 
 LOW_CEILING = 0.6
-"""Recall of the candidates below which the retriever is what has to be mended."""
+"""Share of queries with a relevant candidate below which the retriever is what has to be mended."""
 
 FEW_PASSAGES = 100
 """Passages below which a generator can be given all that matter without a reranker."""
@@ -20,7 +20,7 @@ class Evidence:
     """What a verdict rests on.
 
     Attributes:
-        ceiling: recall of the candidates, the most that any reranker can reach.
+        ceiling: share of the queries with a relevant document among their candidates.
         lift: gain of reranking in nDCG@10 over the search; its p corrected for what was tested beside it.
         queries, failed: how many were measured, and for how many the reranker scored nothing.
         candidates, passages, k: hits that are reranked, passages in the index, hits in the end.
@@ -47,17 +47,19 @@ def verdict(seen: Evidence) -> tuple[str, str]:
     reranking whatever the gain (a budget that it breaks, few passages, only the first hit wanted) comes
     first, as does a search that does not bring the right passage.
     """
+    short = f", and the reranker failed for {seen.failed:,} of the queries" if seen.failed else ""
     gain = (
         f"nDCG@10 {seen.lift.difference:+.4f} (interval {seen.lift.low:+.4f} to {seen.lift.high:+.4f}, "
-        f"{seen.queries:,} queries)"
+        f"{seen.queries:,} queries{short})"
     )
     cost = f"{seen.milliseconds:,.0f} ms a query instead of {seen.search_milliseconds:,.0f}"
     if seen.failed == seen.queries:
         return NOT_WORTH, "Nothing was measured: the reranker failed for every query."
     if seen.ceiling < LOW_CEILING:
         return MEND, (
-            f"Mend the retriever first: the {seen.candidates} candidates hold only {seen.ceiling:.0%} of the "
-            f"relevant documents, and no reranker finds what they lack; reranking brought {gain}."
+            f"Mend the retriever first: only for {seen.ceiling:.0%} of the queries a relevant document is "
+            f"among the {seen.candidates} candidates, and no reranker finds what they lack; reranking brought "
+            f"{gain}."
         )
     against = []
     if seen.max_ms is not None and seen.milliseconds > seen.max_ms:
