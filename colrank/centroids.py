@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ ITERATIONS = 4
 and recalls that could not be told apart."""
 
 HNSW_FROM = 1 << 16
-"""From so many centroids on, the nearest are found through a graph; below, comparing with all is faster."""
+"""From so many centroids on, tokens are coded through a graph; below, comparing with all is faster."""
 
 _LINKS = 32
 _EFFORT = 64
@@ -36,9 +37,8 @@ def require_faiss() -> Any:
         return importlib.import_module("faiss")
     except ImportError as error:
         raise MissingExtra(
-            "Residual codes and the prefilter need FAISS; install it with: pip install 'colrank[cpu]' "
-            "(or 'colrank[gpu]' for an NVIDIA GPU, never both), or do without: keep vectors whole with bits "
-            "16, and search with scan always."
+            "Residual codes need FAISS to be made; install it with: pip install 'colrank[cpu]' (or "
+            "'colrank[gpu]' for an NVIDIA GPU, never both), or do without: keep vectors whole with bits 16."
         ) from error
 
 
@@ -106,7 +106,10 @@ def _distinct(rows: NDArray[np.float16]) -> NDArray[np.float16]:
 
 
 class CentroidIndex:
-    """Finds the centroids nearest to vectors, through a FAISS index made on first use.
+    """Finds the centroid nearest to each vector, through a FAISS index made on first use.
+
+    From `hnsw_from` centroids on that is a graph. It serves to code tokens, millions at a time; queries are
+    compared with every centroid (`colrank.prefilter`).
 
     Args:
         centroids: float32 `[centroids, dim]`.
@@ -115,60 +118,46 @@ class CentroidIndex:
 
     def __init__(self, centroids: Vectors, hnsw_from: int = HNSW_FROM) -> None:
         self._centroids = np.ascontiguousarray(centroids, dtype=np.float32)
-        self._hnsw = len(centroids) >= hnsw_from
-        self._made: dict[str, Any] = {}
+        self._hnsw_from = hnsw_from
+        self._made: Any = None
+        self._making = threading.Lock()
 
-    @property
-    def kind(self) -> str:
-        """`flat` or `hnsw`."""
-        return "hnsw" if self._hnsw else "flat"
-
-    def _index(self, metric: str) -> Any:
-        if metric not in self._made:
-            faiss = require_faiss()
-            which = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
-            dim = self._centroids.shape[1]
-            if self._hnsw:
-                index = faiss.IndexHNSWFlat(dim, _LINKS, which)
-                index.hnsw.efConstruction = 2 * _EFFORT
-                index.hnsw.efSearch = _EFFORT
-            else:
-                index = faiss.IndexFlat(dim, which)
-            index.add(self._centroids)
-            self._made[metric] = index
-        return self._made[metric]
+    def _index(self) -> Any:
+        with self._making:
+            if self._made is None:
+                faiss = require_faiss()
+                count, dim = self._centroids.shape
+                if count < self._hnsw_from:
+                    self._made = faiss.IndexFlatL2(dim)
+                    self._made.add(self._centroids)
+                else:
+                    self._made = _graph(self._centroids)
+            return self._made
 
     def assign(self, vectors: Vectors) -> NDArray[np.int64]:
-        """The nearest centroid (Euclidean) of each vector: int64 `[vectors]`."""
-        index = self._index("l2")
+        """The nearest centroid (Euclidean) of each vector: int64 `[vectors]`.
+
+        Raises:
+            MissingExtra: FAISS is not installed.
+        """
+        index = self._index()
         out = np.empty(len(vectors), dtype=np.int64)
         for begin in range(0, len(vectors), _BLOCK):
             block = np.ascontiguousarray(vectors[begin : begin + _BLOCK], dtype=np.float32)
             out[begin : begin + _BLOCK] = index.search(block, 1)[1][:, 0]
         return out
 
-    def probe(self, query: Vectors, nprobe: int) -> NDArray[np.int64]:
-        """The `nprobe` centroids of largest inner product with each query token.
 
-        Returns:
-            int64 `[tokens, nprobe]`, best first; as many columns as there are centroids, at most.
-        """
-        index = self._index("ip")
-        nprobe = min(nprobe, len(self._centroids))
-        params = None
-        if self._hnsw:
-            if 4 * nprobe >= len(
-                self._centroids
-            ):  # so much of the graph that a comparison with all is cheaper
-                return self._compared(query, nprobe)
-            params = require_faiss().SearchParametersHNSW(efSearch=max(2 * _EFFORT, 4 * nprobe))
-        found = index.search(np.ascontiguousarray(query, dtype=np.float32), nprobe, params=params)[1]
-        # A graph that falls apart into clusters does not lead to as many as were asked for.
-        short = np.flatnonzero((found < 0).any(axis=1))
-        if len(short):
-            found[short] = self._compared(query[short], nprobe)
-        return np.asarray(found, dtype=np.int64)
-
-    def _compared(self, query: Vectors, nprobe: int) -> NDArray[np.int64]:
-        similarity = query @ self._centroids.T
-        return np.argsort(-similarity, axis=1, kind="stable")[:, :nprobe]
+def _graph(centroids: Vectors) -> Any:
+    """An HNSW index. One thread makes it: with several the links depend on who comes first."""
+    faiss = require_faiss()
+    index = faiss.IndexHNSWFlat(centroids.shape[1], _LINKS)
+    index.hnsw.efConstruction = 2 * _EFFORT
+    index.hnsw.efSearch = _EFFORT
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        index.add(centroids)
+    finally:
+        faiss.omp_set_num_threads(threads)
+    return index

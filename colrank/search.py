@@ -123,24 +123,24 @@ def _prefiltered(
 ) -> Iterator[tuple[list[Hit], dict[str, float]]]:
     filled = segment.filled
     owners = segment.passage_documents
-    codec = segment.vectors.codec
-    centroids = 0 if codec.centroids is None else len(codec.centroids)
     matching = len(filled) if by == "passage" else segment.filled_documents
+    centroids = segment.vectors.codec.centroids
+    assert centroids is not None
     for query in queries:
         spent: dict[str, float] = {}
         wide = settings
         with _timed(spent, "prefilter"):
-            while True:
-                rows = candidates(query.vectors, segment, wide)
-                held = len(rows) if by == "passage" else len(np.unique(owners[rows]))
-                if held >= min(k, matching):
-                    break
-                if wide.nprobe >= centroids and wide.shortlist >= len(filled):
-                    rows = filled
-                    break
+            rows = filled if k >= matching else candidates(query.vectors, segment, wide)
+            while (len(rows) if by == "passage" else len(np.unique(owners[rows]))) < min(k, matching):
                 wide = widened(wide)
+                # To look into that many lists once more costs as much as to score every passage.
+                most = 4 * wide.nprobe >= len(centroids)
+                rows = filled if most else candidates(query.vectors, segment, wide)
         with _timed(spent, "score"):
-            scores = score_rows(query.vectors, rows, segment.vectors, segment.offsets)
+            if len(rows) == len(filled):
+                scores = scan([query.vectors], segment.vectors, segment.offsets)[0, filled]
+            else:
+                scores = score_rows(query.vectors, rows, segment.vectors, segment.offsets)
         with _timed(spent, "select"):
             hits = _select(segment, query.vectors, rows, scores, k, by)
         yield hits, spent

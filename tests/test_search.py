@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_codec import clustered
 
-from colrank import ColRank
+from colrank import ColRank, prefilter
+from colrank.config import SearchConfig
 from colrank.errors import InputError
+from colrank.index import Knobs, Manifest, Segment
+from colrank.prefilter import NO_PRUNING, Plan, candidates, default_plan, plan
+from colrank.score import QueryVectors
 
 
 def unit(array) -> np.ndarray:
@@ -275,3 +283,178 @@ def test_options_that_given_vectors_have_no_use_for_are_refused(tmp_path: Path):
         ColRank.open(index.path, model="some/model")
     with pytest.raises(InputError, match="add vectors to it"):
         index.add([{"id": "a", "text": "text"}])
+
+
+# The prefilter
+
+
+@pytest.fixture(scope="module")
+def coded(tmp_path_factory: pytest.TempPathFactory) -> ColRank:
+    """90 ragged documents of clustered vectors in 2 bits."""
+    rng = np.random.default_rng(7)
+    lengths = rng.integers(1, 40, size=90)
+    parts = np.split(clustered(rng, int(lengths.sum()), 16), np.cumsum(lengths)[:-1])
+    index = ColRank.create(tmp_path_factory.mktemp("coded") / "i", model=None, bits=2)
+    index.add_embeddings([f"d{row:03d}" for row in range(90)], parts)
+    return index
+
+
+def centroids_of(segment: Segment) -> list[set[int]]:
+    ids = segment.vectors.columns(0, segment.entry.tokens, ["centroid"])["centroid"]
+    return [set(part.tolist()) for part in np.split(ids, segment.offsets[1:-1])]
+
+
+def weighted_query(seed: int, tokens: int, dim: int = 16) -> QueryVectors:
+    rng = np.random.default_rng(seed)
+    weights = rng.choice([0.0, 0.5, 1.0, 1.7], size=tokens).astype(np.float32)
+    return QueryVectors(unit(rng.standard_normal((tokens, dim))), weights)
+
+
+@given(
+    st.integers(1, 12),
+    st.integers(1, 40),
+    st.integers(1, 60),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 3, 1000]),
+)
+@settings(deadline=None, max_examples=60)
+def test_the_centroids_probed_are_the_most_similar_and_equal_ones_go_by_id(
+    tokens, count, nprobe, seed, values
+):
+    rng = np.random.default_rng(seed)
+    similarity = (rng.integers(values, size=(tokens, count)) / 1000).astype(np.float32)
+    found = prefilter._probe(similarity, nprobe)
+    assert found.dtype == np.int64
+    for row, held in zip(found.tolist(), similarity.tolist(), strict=True):
+        assert row == sorted(range(count), key=lambda centroid: (-held[centroid], centroid))[:nprobe]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.sampled_from([1, 2, 5, 20, 10_000]))
+@settings(deadline=None, max_examples=40)
+def test_first_scores_follow_their_definition(coded: ColRank, seed: int, tokens: int, nprobe: int):
+    segment = coded.snapshot.segment
+    table = segment.vectors.codec.centroids.astype(np.float64)
+    query = weighted_query(seed, tokens)
+    similarity = query.vectors.astype(np.float64) @ table.T
+    probed = np.argsort(-similarity, axis=1, kind="stable")[:, :nprobe]
+    expected = {}
+    for passage, held in enumerate(centroids_of(segment)):
+        score, listed = 0.0, False
+        for token, weight in enumerate(query.weights.tolist()):
+            # Of the lists that hold the passage the best, of none the farthest that was probed.
+            inside = [similarity[token, c] for c in probed[token].tolist() if c in held]
+            listed |= bool(inside)
+            score += weight * max(inside, default=similarity[token, probed[token, -1]])
+        if listed:
+            expected[passage] = score
+    rows, scores = prefilter._list_scores(segment, probed, similarity.astype(np.float32), query.weights)
+    assert rows.tolist() == list(expected)
+    np.testing.assert_allclose(scores, list(expected.values()), atol=1e-5)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.sampled_from([1, 5, 22, 23, 60, 89]))
+@settings(deadline=None, max_examples=30)
+def test_the_shortlist_is_the_best_by_centroids(coded: ColRank, seed: int, tokens: int, shortlist: int):
+    segment = coded.snapshot.segment
+    codec = segment.vectors.codec
+    query = weighted_query(seed, tokens)
+    if not query.weights.any():
+        query.weights[:] = 1
+    similarity = query.turned(codec) @ codec.centroids.T.astype(np.float64)
+    scores = np.array(
+        [query.weights @ similarity[:, sorted(held)].max(axis=1) for held in centroids_of(segment)]
+    )
+    # With every list probed the first scores are the centroid scores.
+    found = candidates(query, segment, Plan(10_000, shortlist, NO_PRUNING))
+    assert found.tolist() == sorted(set(found.tolist()))
+    assert len(found) == shortlist
+    left_out = np.setdiff1d(np.arange(90), found)
+    assert scores[found].min() >= scores[left_out].max() - 1e-5
+
+
+def test_memory_of_first_scores_follows_the_passages_not_the_query(coded: ColRank):
+    segment = coded.snapshot.segment
+    peaks = []
+    for tokens in (8, 256):
+        similarity = weighted_query(1, tokens).vectors @ segment.vectors.codec.centroids.T
+        probed = prefilter._probe(similarity, 10_000)
+        tracemalloc.start()
+        prefilter._list_scores(segment, probed, similarity, np.ones(tokens, dtype=np.float32))
+        peaks.append(tracemalloc.get_traced_memory()[1] - similarity.nbytes)  # as many values are gathered
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "k", "expected"),
+    [
+        (Knobs(), 10, Plan(8, 256, NO_PRUNING)),
+        (Knobs(), 300, Plan(32, 2400, NO_PRUNING)),
+        (Knobs(2, 16, 0.4, k=5), 5, Plan(2, 16, 0.4)),
+        (Knobs(2, 16, 0.4, k=5), 1, Plan(2, 16, 0.4)),
+        (Knobs(2, 3, 0.4, k=5), 5, Plan(2, 5, 0.4)),
+        (Knobs(2, 16, 0.4, k=5), 6, Plan(8, 256, NO_PRUNING)),
+        (Knobs(2, 16, 0.4, k=10), 100, Plan(16, 800, NO_PRUNING)),
+        (Knobs(64, 5000, 0.4, k=10), 100, Plan(64, 5000, NO_PRUNING)),
+        (Knobs(64, None, None, k=10), 10, Plan(64, 256, NO_PRUNING)),
+        # Stored before an index kept the k.
+        (Knobs(2, 16, 0.4), 1, Plan(8, 256, NO_PRUNING)),
+        (Knobs(64, 16, 0.4), 10, Plan(64, 256, NO_PRUNING)),
+    ],
+)
+def test_settings_tuned_for_few_hits_do_not_narrow_a_search_for_more(knobs: Knobs, k: int, expected: Plan):
+    snapshot: Any = SimpleNamespace(manifest=Manifest(generation=1, dim=4, knobs=knobs))
+    assert plan(snapshot, SearchConfig(), k) == expected
+    # What is asked for goes before all else.
+    assert plan(snapshot, SearchConfig("never", 3, 7, 0.9), k) == Plan(3, max(k, 7), 0.9)
+    assert plan(snapshot, SearchConfig(prune=0.0), k).prune == 0
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """The settings of each look through the lists."""
+    seen: list[Plan] = []
+
+    def counted(query: QueryVectors, segment: Segment, settings: Plan) -> Any:
+        seen.append(settings)
+        return candidates(query, segment, settings)
+
+    monkeypatch.setattr("colrank.search.candidates", counted)
+    return seen
+
+
+@pytest.mark.parametrize("by", ["passage", "document"])
+def test_a_search_for_all_there_is_looks_through_no_lists(
+    coded: ColRank, looked: list[Plan], monkeypatch: pytest.MonkeyPatch, by: Any
+):
+    query = unit(np.random.default_rng(8).standard_normal((5, 16)))
+    whole = [(hit.id, hit.score) for hit in coded.search(query, 200, by=by, scan="always")]
+    assert len(whole) == 90
+    for k in (90, 91, 1000):
+        hits = coded.search(query, k, by=by, scan="never", nprobe=1, shortlist=1)
+        assert [(hit.id, hit.score) for hit in hits] == whole
+        assert list(hits.timings) == ["encode", "prefilter", "score", "select"]
+    assert looked == []
+    # So does one whose shortlist has room for all.
+    monkeypatch.setattr("colrank.prefilter._probe", None)
+    hits = coded.search(query, 7, by=by, scan="never", nprobe=1, shortlist=90)
+    assert [(hit.id, hit.score) for hit in hits] == whole[:7]
+    everything = candidates(weighted_query(1, 3), coded.snapshot.segment, default_plan(10))
+    assert everything.tolist() == list(range(90))
+
+
+def test_a_search_that_finds_too_few_ends_by_scoring_every_passage(coded: ColRank, looked: list[Plan]):
+    query = unit(np.random.default_rng(9).standard_normal((1, 16)))
+    centroids = coded.stats()["codec"]["centroids"]
+    assert centroids > 40
+    whole = [(hit.id, hit.score) for hit in coded.search(query, 200, scan="always")]
+    hits = coded.search(query, 80, scan="never", nprobe=1, shortlist=1)
+    # Widened while that is less than a quarter of the lists, or until the shortlist has room for all.
+    assert looked[0] == Plan(1, 80, NO_PRUNING)
+    assert all(4 * settings.nprobe < centroids for settings in looked)
+    assert [settings.nprobe for settings in looked] == [2**step for step in range(len(looked))]
+    assert [(hit.id, hit.score) for hit in hits] == whole[:80]
+    looked.clear()
+    hits = coded.search(query, 20, scan="never", nprobe=centroids // 8 + 1, shortlist=1)
+    assert len(hits) == 20
+    assert len(looked) == 1

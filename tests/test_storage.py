@@ -34,7 +34,7 @@ from colrank.codec.train import codec_error
 from colrank.config import DEFAULT_BITS
 from colrank.encoder import Encoder
 from colrank.errors import IndexDamaged, InputError, MissingExtra
-from colrank.index import IndexWriter, Manifest, open_snapshot
+from colrank.index import IndexWriter, Knobs, Manifest, open_snapshot
 from colrank.types import Problems, Span
 
 Held = Mapping[str, np.ndarray]
@@ -323,10 +323,50 @@ def test_fourfold_growth_trains_a_new_codec_that_errs_less(tmp_path: Path, monke
     kept = grown(tmp_path / "kept", 1200)[2]
     assert kept.stats()["codec"]["tokens"] == 300
     assert stored_error(after, held) < 0.8 * stored_error(kept, held)
-    assert after.stats()["codec"]["segment_squared_error"] < kept.stats()["codec"]["segment_squared_error"]
+    # What is said of the errors rests on tokens that were not decoded from the first codec.
+    new = {
+        name: vectors for name, vectors in held.items() if before.snapshot.segment.document_row(name) is None
+    }
+    for index in (after, kept):
+        told = index.stats()["codec"]["segment_squared_error"]
+        assert told == pytest.approx(stored_error(index, new), rel=1e-3)
+    assert 0 < after.stats()["codec"]["held_out"] < 1200 // 32
+    assert after.stats()["codec"]["trained"] == 1200 - 1200 // 32
     check_postings(read_index(after.path))
     query = unit(np.random.default_rng(0), 4, 16)
     assert listed(after.search(query, 1000)) == wanted(read_index(after.path), query)
+
+
+def test_a_codec_trained_again_without_new_tokens_has_no_error_to_tell(tmp_path: Path, monkeypatch):
+    encoder = WordEncoder()
+    index = texts_index(tmp_path / "i", words(7, 30, 20), encoder, bits=2)
+    assert index.stats()["codec"]["squared_error"] > 0
+    assert index.stats()["codec"]["segment_squared_error"] > 0
+    monkeypatch.setattr("colrank.builder.storage.RETRAIN_GROWTH", 1)
+    again = texts_index(tmp_path / "i", {"nothing": "void"}, encoder)
+    assert again.snapshot.manifest.codec.name == "codec-00000002"
+    told = again.stats()["codec"]
+    assert (told["held_out"], told["squared_error"], told["cosine"]) == (0, None, None)
+    assert told["segment_squared_error"] is None
+    assert told["trained"] == index.stats()["codec"]["trained"]
+
+
+def test_tuned_settings_stay_with_their_codec(tmp_path: Path):
+    first = exactly(documents(5, 90), 300)
+    index = make(tmp_path / "i", first, bits=2)
+    knobs = Knobs(nprobe=3, shortlist=20, prune=0.4, k=5)
+    index._store_knobs(knobs)
+    add(index, documents(6, 10, first=1000))
+    assert index.snapshot.manifest.codec.name == "codec-00000001"
+    assert index.snapshot.manifest.knobs == knobs
+    assert read_index(index.path).manifest["knobs"] == {"nprobe": 3, "shortlist": 20, "prune": 0.4, "k": 5}
+    told = index.stats()["search"]
+    assert (told["nprobe"], told["shortlist"], told["prune"]) == (3, 20, 0.4)
+    assert told["stored"] == {"nprobe": 3, "shortlist": 20, "prune": 0.4, "k": 5}
+    add(index, documents(7, 300, first=2000))
+    assert index.snapshot.manifest.codec.name == "codec-00000004"
+    assert index.snapshot.manifest.knobs == Knobs()
+    assert read_index(index.path).manifest["knobs"] == {"nprobe": None, "shortlist": None, "prune": None}
 
 
 def test_a_document_that_comes_again_leaves_the_codes_of_the_others(tmp_path: Path):
@@ -475,14 +515,15 @@ def queries_of(seed: int, *lengths: int, dim: int = 16) -> list[np.ndarray]:
 @pytest.mark.parametrize("scan", ["always", "never"])
 def test_hits_do_not_depend_on_company_or_threads(coded: ColRank, scan: str):
     queries = queries_of(14, 3, 17, 1, 40, 8, 32)
-    alone = [listed(coded.search(query, 50, scan=scan)) for query in queries]
-    assert [listed(hits) for hits in coded.search(queries, 50, scan=scan)] == alone
-    assert [listed(hits) for hits in coded.search(queries[::-1], 50, scan=scan)] == alone[::-1]
+    options: dict[str, Any] = {"scan": scan, "shortlist": 60}
+    alone = [listed(coded.search(query, 50, **options)) for query in queries]
+    assert [listed(hits) for hits in coded.search(queries, 50, **options)] == alone
+    assert [listed(hits) for hits in coded.search(queries[::-1], 50, **options)] == alone[::-1]
     before = torch.get_num_threads()
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            assert [listed(hits) for hits in coded.search(queries, 50, scan=scan)] == alone
+            assert [listed(hits) for hits in coded.search(queries, 50, **options)] == alone
     finally:
         torch.set_num_threads(before)
 
@@ -502,8 +543,9 @@ def test_hits_do_not_depend_on_batches_and_shards(tmp_path: Path, monkeypatch, b
     for query in queries_of(15, 1, 5, 33):
         expected = wanted(read, query)
         for scan in ("always", "never"):
-            hits = [listed(index.search(query, 200, scan=scan)) for index in (one, many)]
-            assert hits[0] == hits[1]
+            for k in (50, 200):
+                hits = [listed(index.search(query, k, scan=scan, shortlist=60)) for index in (one, many)]
+                assert hits[0] == hits[1]
         assert listed(many.search(query, 200, scan="always")) == expected
     # What was written in small pieces is added to and read back in pieces, too.
     more = documents(16, 20, first=1000)
@@ -526,7 +568,7 @@ def test_hits_do_not_depend_on_the_order_of_adding(tmp_path: Path, options: dict
         queries = queries_of(20, 2, 9)
         found += [[listed(hits) for hits in index.search(queries, 100)]]
         if options.get("bits") in (2, 4):
-            found += [[listed(hits) for hits in index.search(queries, 100, scan="never", nprobe=99)]]
+            found += [[listed(hits) for hits in index.search(queries, 100, scan="never")]]
     assert all(each == found[0] for each in found)
 
 
@@ -540,9 +582,9 @@ def test_equal_scores_order_by_id(tmp_path: Path, form):
     scans = ["always", "never"] if index.snapshot.segment.postings else ["always"]
     for scan in scans:
         for by in ("passage", "document"):
-            hits = listed(index.search(twin, 60, by=by, scan=scan, nprobe=99, shortlist=99))
+            hits = listed(index.search(twin, 60, by=by, scan=scan))
             assert [name for name, score in hits if score == hits[0][1]] == expected
-            assert hits[:4] == listed(index.search(twin, 4, by=by, scan=scan, nprobe=99, shortlist=99))
+            assert hits[:4] == listed(index.search(twin, 4, by=by, scan=scan, shortlist=20))
 
 
 # How many hits
@@ -644,7 +686,7 @@ def test_without_faiss_whole_vectors_stay_without_centroids_past_the_bound(tmp_p
 @pytest.mark.parametrize("kind", CODED)
 def test_without_faiss_bits_fail_before_anything_is_written(tmp_path: Path, kind: str):
     with pytest.raises(
-        match=r"install it with: pip install 'colrank\[cpu\]'.*, and search with scan always\.$",
+        match=r"install it with: pip install 'colrank\[cpu\]'.*, or do without: .*bits 16\.$",
     ):
         make(tmp_path / "new" / "i", documents(28, 30), bits=2, kind=kind)
     assert list(tmp_path.iterdir()) == []
@@ -674,14 +716,15 @@ def test_without_faiss_growth_past_the_bound_leaves_the_earlier_generation(tmp_p
     assert contents(texts.path) == before
 
 
-def test_without_faiss_a_coded_index_is_still_scanned(coded: ColRank, request: pytest.FixtureRequest):
+def test_without_faiss_a_coded_index_is_still_searched(coded: ColRank, request: pytest.FixtureRequest):
     query = queries_of(31, 5)[0]
-    hits = listed(coded.search(query, 20, scan="always"))
+    asked = [{"scan": "always"}, {"scan": "never", "shortlist": 30}]
+    hits = [listed(coded.search(query, 20, **options)) for options in asked]
     request.getfixturevalue("without_faiss")
     opened = ColRank.open(coded.path)
-    assert listed(opened.search(query, 20)) == listed(opened.search(query, 20, scan="always")) == hits
+    assert [listed(opened.search(query, 20, **options)) for options in asked] == hits
     with pytest.raises(MissingExtra, match=r"colrank\[cpu\]"):
-        opened.search(query, 20, scan="never")
+        add(opened, documents(29, 5, first=1000))
 
 
 # Devices
@@ -804,7 +847,7 @@ def test_a_posting_beyond_the_last_passage_is_an_error_not_a_wild_read(tmp_path:
     opened = ColRank.open(index.path)
     assert len(opened.search(queries_of(38, 2)[0], 5, scan="always")) == 5
     with pytest.raises(IndexDamaged, match="posting names a passage that is not there"):
-        opened.search(queries_of(38, 2)[0], 5, scan="never", nprobe=999)
+        opened.search(queries_of(38, 2)[0], 5, scan="never", nprobe=999, shortlist=10)
 
 
 @pytest.mark.parametrize(("place", "value"), [(0, 1), (0, -1), (2, 2**40), (2, -5), (-1, 2**40), (-1, 3)])
@@ -905,3 +948,45 @@ def test_documents_and_passages_that_do_not_fit_each_other_are_refused(
     overwrite(index.path, file, column, setter(place, value))
     with pytest.raises(IndexDamaged, match="do not fit each other"):
         ColRank.open(index.path)
+
+
+def test_options_of_numpy_are_written_as_plain_numbers(tmp_path: Path):
+    held = documents(38, 12)
+    index = make(tmp_path / "i", held, bits=np.int64(2), pool=np.uint8(2), seed=np.int32(3))
+    plain = make(tmp_path / "plain", held, bits=2, pool=2, seed=3)
+    assert contents(index.path) == contents(plain.path)
+    body = json.loads((index.path / "manifest-00000001.json").read_text())
+    assert (body["bits"], body["pool"], body["seed"]) == (2, 2, 3)
+    query = queries_of(39, 3)[0]
+    chosen = {"nprobe": np.int64(4), "shortlist": np.int32(6), "prune": np.float64(0.1)}
+    wanted_hits = plain.search(query, 5, scan="never", nprobe=4, shortlist=6, prune=0.1)
+    assert listed(index.search(query, np.int64(5), scan="never", **chosen)) == listed(wanted_hits)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"bits": 16.0}, "bits is 16.0; choose one of 1, 2, 4, 8, 16, 32."),
+        ({"bits": "4"}, "bits is '4'; choose one of"),
+        ({"pool": 2.0}, "pool is 2.0; it is how many tokens become one"),
+        ({"seed": "0"}, "seed is '0'; give a whole number"),
+    ],
+)
+def test_options_that_are_no_whole_numbers_are_refused_before_anything_is_written(
+    tmp_path: Path, given: dict[str, Any], told: str
+):
+    with pytest.raises(InputError, match=told):
+        ColRank.create(tmp_path / "i", model=None, **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_vectors_of_nan_are_named_with_what_they_belong_to(tmp_path: Path):
+    broken = np.full((2, 16), np.nan, dtype=np.float32)
+    index = make(tmp_path / "i", documents(40, 3))
+    with pytest.raises(InputError, match=r"^The vectors of document 'x' .*; leave that document out or enc"):
+        index.add_embeddings(["x"], [broken])
+    with pytest.raises(InputError, match=r"^The vectors of query 2 .*; leave that query out or encode it"):
+        index.search([queries_of(41, 3)[0], broken])
+    np.savez(tmp_path / "queries.npz", q7=broken)
+    with pytest.raises(InputError, match=r"^Query 'q7': .*; leave that query out or encode it again\.$"):
+        index.evaluate(tmp_path / "queries.npz", {"q7": {next(iter(documents(40, 3))): 1}})

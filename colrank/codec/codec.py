@@ -79,7 +79,7 @@ class Codec:
 
     @cached_property
     def centroid_index(self) -> CentroidIndex:
-        """The FAISS index over the centroids."""
+        """Finds the nearest centroid of a vector in the codec's space."""
         assert self.centroids is not None
         return CentroidIndex(self.centroids)
 

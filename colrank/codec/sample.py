@@ -15,6 +15,9 @@ SAMPLE_MOST = 1 << 22
 """Most vectors of a sample, whatever the collection: 1 GB of float16 at 128 dimensions."""
 
 _SPARE = 1.25
+# One vector in so many is held out from training, and at most so many.
+_TESTED_OF = 32
+_TESTED_MOST = 8192
 
 
 class StreamSample:
@@ -26,10 +29,10 @@ class StreamSample:
     """
 
     def __init__(self, dim: int, seed: int) -> None:
-        self._dim = dim
         self._random = np.random.Generator(np.random.PCG64(seed))
-        self._vectors: list[NDArray[np.float16]] = []
-        self._draws: list[NDArray[np.float64]] = []
+        self._vectors: list[NDArray[np.float16]] = [np.empty((0, dim), dtype=np.float16)]
+        self._draws: list[NDArray[np.float64]] = [np.empty(0)]
+        self._originals: list[NDArray[np.bool_]] = [np.empty(0, dtype=bool)]
         self._kept = 0
         self.seen = 0
 
@@ -38,8 +41,8 @@ class StreamSample:
         """Vectors that a sample of so many holds on average."""
         return int(min(seen, SAMPLE_MOST, SAMPLE_FACTOR * np.sqrt(seen) + 1024))
 
-    def add(self, vectors: NDArray[np.float32] | NDArray[np.float16]) -> None:
-        """Offer vectors `[vectors, dim]`."""
+    def add(self, vectors: NDArray[np.float32] | NDArray[np.float16], *, original: bool = True) -> None:
+        """Offer vectors `[vectors, dim]`; `original` is False for those that were decoded from codes."""
         if not len(vectors):
             return
         draws = self._random.random(len(vectors))
@@ -48,6 +51,7 @@ class StreamSample:
         if near.any():
             self._vectors.append(vectors[near].astype(np.float16))
             self._draws.append(draws[near])
+            self._originals.append(np.full(int(near.sum()), original))
             self._kept += int(near.sum())
         if self._kept > _SPARE * self.size(self.seen) + 4096:
             self._thin()
@@ -56,24 +60,33 @@ class StreamSample:
         return self.size(self.seen) / self.seen if self.seen else 1.0
 
     def _thin(self) -> None:
-        vectors, draws = self._joined()
+        draws = np.concatenate(self._draws)
         near = draws < self._threshold()
-        self._vectors, self._draws = [vectors[near]], [draws[near]]
+        self._vectors = [np.concatenate(self._vectors)[near]]
+        self._originals = [np.concatenate(self._originals)[near]]
+        self._draws = [draws[near]]
         self._kept = len(self._draws[0])
 
-    def _joined(self) -> tuple[NDArray[np.float16], NDArray[np.float64]]:
-        if not self._vectors:
-            return np.empty((0, self._dim), dtype=np.float16), np.empty(0)
-        return np.concatenate(self._vectors), np.concatenate(self._draws)
-
-    def split(self, held_out: float = 1 / 32, most: int = 8192) -> tuple[Vectors, Vectors]:
+    def split(self) -> tuple[Vectors, Vectors]:
         """The sample as two parts, float32 `[vectors, dim]` each: to train on, and to test on.
 
         A sample of under 32 vectors has nothing to spare for the second.
         """
+        test = self._held_out()
+        return self._part(~test), self._part(test)
+
+    def unseen_originals(self) -> Vectors:
+        """The second part of `split` without what was decoded from codes: float32 `[vectors, dim]`."""
+        test = self._held_out()
+        return self._part(test & self._originals[0])
+
+    def _held_out(self) -> NDArray[np.bool_]:
+        """Which vectors of the sample are to test on, those of the lowest draws: bool `[vectors]`."""
         self._thin()
-        vectors, draws = self._joined()
-        spare = min(most, int(len(draws) * held_out))
+        draws = self._draws[0]
         test = np.zeros(len(draws), dtype=bool)
-        test[np.argsort(draws, kind="stable")[:spare]] = True
-        return vectors[~test].astype(np.float32), vectors[test].astype(np.float32)
+        test[np.argsort(draws, kind="stable")[: min(_TESTED_MOST, len(draws) // _TESTED_OF)]] = True
+        return test
+
+    def _part(self, rows: NDArray[np.bool_]) -> Vectors:
+        return self._vectors[0][rows].astype(np.float32)

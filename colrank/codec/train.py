@@ -20,7 +20,8 @@ class Training:
     Attributes:
         tokens: tokens of the collection when it was trained.
         trained: vectors that k-means saw.
-        held_out: vectors that it did not see, on which the errors were measured.
+        held_out: vectors that it did not see, on which the errors were measured. What an earlier codec
+            decoded to is not among them: it has lost already what a codec loses.
         squared_error: mean of |vector - decoded|^2 over those held out; None without any.
         cosine: mean cosine of vector and decoded over those held out; None without any.
     """
@@ -69,11 +70,12 @@ def train_codec(
             even_levels(bits),
             scale_table(dim, bits),
         )
-    error = codec_error(codec, test) if len(test) else None
+    originals = sample.unseen_originals()
+    error = codec_error(codec, originals) if len(originals) else None
     return codec, Training(
         tokens=sample.seen,
         trained=trained,
-        held_out=len(test),
+        held_out=len(originals),
         squared_error=None if error is None else error[0],
         cosine=None if error is None else error[1],
     )

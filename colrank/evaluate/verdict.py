@@ -58,8 +58,8 @@ def verdict(seen: Evidence) -> tuple[str, str]:
     if seen.ceiling < LOW_CEILING:
         return MEND, (
             f"Mend the retriever first: only for {seen.ceiling:.0%} of the queries a relevant document is "
-            f"among the {seen.candidates} candidates, and no reranker finds what they lack; reranking brought "
-            f"{gain}."
+            f"among the {seen.candidates} candidates, and no reranker finds what they lack; reranking "
+            f"brought {gain}."
         )
     against = []
     if seen.max_ms is not None and seen.milliseconds > seen.max_ms:

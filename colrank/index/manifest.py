@@ -39,7 +39,8 @@ class SegmentEntry:
     """A segment as the manifest names it: its counts, and size and checksum of each file.
 
     `tokens` are those stored, `unpooled_tokens` those encoded, more where tokens are pooled.
-    `squared_error` is the mean of |vector - decoded|^2 over tokens coded for this segment; None without.
+    `squared_error` is the mean of |vector - decoded|^2 over tokens that were coded for this segment from
+    their whole vectors, which those of an earlier codec are not; None without any.
     """
 
     name: str
@@ -67,11 +68,15 @@ class CodecEntry:
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """Settings of the prefilter that an index keeps; None means the default for k and the index's size."""
+    """Settings of the prefilter that an index keeps; None means the default for k.
+
+    `k` is the number of hits that they were tuned for; None where it is not known.
+    """
 
     nprobe: int | None = None
     shortlist: int | None = None
     prune: float | None = None
+    k: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +116,14 @@ class Manifest:
         return 32 if self.bits == 32 else 16
 
     def following(self, segments: tuple[SegmentEntry, ...], codec: CodecEntry | None) -> Manifest:
-        """The next generation, of other segments."""
-        return replace(self, generation=self.generation + 1, segments=segments, codec=codec)
+        """The next generation, of other segments; settings tuned on another codec are dropped."""
+        return replace(
+            self,
+            generation=self.generation + 1,
+            segments=segments,
+            codec=codec,
+            knobs=self.knobs if codec == self.codec else Knobs(),
+        )
 
     def to_json(self) -> str:
         """Canonical JSON with a checksum of its own content."""
@@ -131,7 +142,7 @@ class Manifest:
             "kind": self.kind,
             "pool": self.pool,
             "seed": self.seed,
-            "knobs": asdict(self.knobs),
+            "knobs": _knobs_to_json(self.knobs),
             "codec": None
             if self.codec is None
             else {**asdict(self.codec), "files": _files_to_json(self.codec.files)},
@@ -151,6 +162,10 @@ class Manifest:
             ],
         }
         return json.dumps({**body, "checksum": _checksum(body)}, indent=1, sort_keys=True) + "\n"
+
+
+def _knobs_to_json(knobs: Knobs) -> dict[str, Any]:
+    return {name: value for name, value in asdict(knobs).items() if name != "k" or value is not None}
 
 
 def _files_to_json(files: Mapping[str, tuple[int, str]]) -> dict[str, dict[str, Any]]:

@@ -218,7 +218,8 @@ class SegmentWriter:
         """Offer the sample what the tokens of older segments decode to."""
         assert self._sample is not None
         for tokens, begin, end in _pieces(self._stored):
-            self._sample.add(tokens.codec.turn_back(tokens.read(begin, end)))
+            vectors = tokens.codec.turn_back(tokens.read(begin, end))
+            self._sample.add(vectors, original=not tokens.codec.coded)
 
     def code(self, codec: Codec, done: Callable[[int], None] | None = None) -> None:
         """Store all tokens by a codec with centroids; `done` is told of tokens as they are coded.
@@ -237,7 +238,8 @@ class SegmentWriter:
                 vectors = tokens.codec.turn_back(tokens.read(begin, end))
                 columns = codec.encode(vectors)
                 self._shards.write(columns)
-                self._test(vectors[:_TESTED_AT_ONCE], columns)
+                if not tokens.codec.coded:
+                    self._test(vectors[:_TESTED_AT_ONCE], columns)
             if done:
                 done(end - begin)
         self._stored = []
@@ -246,7 +248,7 @@ class SegmentWriter:
             (self._folder / name).unlink()
 
     def _test(self, vectors: NDArray[np.float32] | NDArray[np.float16], columns: Columns) -> None:
-        """Measure the codec's error on some tokens that were just coded."""
+        """Measure the codec's error on some tokens that were just coded from their whole vectors."""
         if not self._codec.coded:
             return
         decoded = self._codec.decode({name: values[: len(vectors)] for name, values in columns.items()})
