@@ -101,7 +101,7 @@ def mmr(index: ColRank, query: str) -> dict[str, Any]:
     segment = snapshot.segment
     prepared = index.prepare([query], snapshot)[0]
     hits = search(snapshot, [prepared], k=CANDIDATES, config=SearchConfig("always"))[0]
-    within = IndexCascade.load(snapshot, CascadeConfig(mmr=0.7), None, lambda _: prepared.vectors)
+    within = IndexCascade(snapshot, CascadeConfig(mmr=0.7), None, False)
     offsets = segment.offsets[: SCANNED + 1]
 
     def chosen(most: int | None) -> Hits:
@@ -154,8 +154,7 @@ def reduction(index: ColRank, queries: Sequence[str]) -> dict[str, dict[str, flo
     rows: dict[str, list[tuple[float, float]]] = {name: [] for name in REDUCTIONS}
     for prepared in index.prepare(list(queries), snapshot):
         hits = search(snapshot, [prepared], k=CANDIDATES, config=SearchConfig("always"))[0]
-        within = IndexCascade.load(snapshot, CascadeConfig(mmr=0.7), None, lambda _: prepared.vectors)
-        held = within.vectors(hits)
+        held = IndexCascade(snapshot, CascadeConfig(mmr=0.7), None, False).vectors(hits)
         places = np.tril_indices(len(hits), -1)
 
         def all_of(similarity: PassageSimilarity, places: Any = places, hits: Hits = hits) -> Any:
@@ -214,7 +213,7 @@ def batches(model: Path, collection: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--collection", default="cacm")
+    parser.add_argument("--collection", default="squad-es")
     parser.add_argument("--queries", type=int, default=30)
     parser.add_argument("--indexes", type=Path, help="Folder of indexes to use again.")
     options = parser.parse_args()
