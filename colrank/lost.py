@@ -16,7 +16,7 @@ from colrank.explain import passage_row, resolve_passage
 from colrank.index import Snapshot
 from colrank.prefilter import candidates, plan
 from colrank.score import score_rows
-from colrank.search import Query, scans, search
+from colrank.search import Query, prefiltered_rows, scans, search
 from colrank.types import Hit, Hits
 
 Loss = Literal[
@@ -105,7 +105,7 @@ def trace(
     hits = search(snapshot, [query], k=wanted, by=by, config=config)[0]
     first = rank(hits)
     if first is None:
-        return lost(*_before_the_hits(snapshot, query, rows, config, wanted, len(steps) > 0))
+        return lost(*_before_the_hits(snapshot, query, rows, config, wanted, by, len(steps) > 0))
     ranks["search"] = first
     after: list[tuple[str, Hits]] = [("search", hits)]
     run_stages(query, hits, steps, lambda name, out: after.append((name, out)))
@@ -138,6 +138,7 @@ def _before_the_hits(
     rows: NDArray[np.int64],
     config: SearchConfig,
     wanted: int,
+    by: By,
     staged: bool,
 ) -> tuple[Loss, str, str]:
     segment = snapshot.segment
@@ -147,14 +148,17 @@ def _before_the_hits(
     place = 1 + int((scores > best).sum())
     told = f"scored in full it would be ranked {place:,} of {len(filled):,} passages"
     if not scans(snapshot, config):
-        settings = plan(snapshot, config, wanted)
-        if not np.isin(candidates(query.vectors, segment, settings, prune=False), rows).any():
-            return (
-                "not probed",
-                "prefilter",
-                f"No centroid of it was looked up with nprobe {settings.nprobe}; {told}: try a larger one.",
-            )
-        if not np.isin(candidates(query.vectors, segment, settings), rows).any():
+        scored, settings = prefiltered_rows(
+            segment, query.vectors, wanted, by, plan(snapshot, config, wanted)
+        )
+        if settings is not None and not np.isin(scored, rows).any():
+            listed = candidates(query.vectors, segment, settings, prune=False)
+            if not np.isin(listed, rows).any():
+                return (
+                    "not probed",
+                    "prefilter",
+                    f"With nprobe {settings.nprobe} none of its centroids is looked up; {told}: try more.",
+                )
             return (
                 "pruned",
                 "prefilter",

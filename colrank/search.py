@@ -122,20 +122,10 @@ def _prefiltered(
     segment: Segment, queries: Sequence[Query], k: int, by: By, settings: Plan
 ) -> Iterator[tuple[list[Hit], dict[str, float]]]:
     filled = segment.filled
-    owners = segment.passage_documents
-    matching = len(filled) if by == "passage" else segment.filled_documents
-    centroids = segment.vectors.codec.centroids
-    assert centroids is not None
     for query in queries:
         spent: dict[str, float] = {}
-        wide = settings
         with _timed(spent, "prefilter"):
-            rows = filled if k >= matching else candidates(query.vectors, segment, wide)
-            while (len(rows) if by == "passage" else len(np.unique(owners[rows]))) < min(k, matching):
-                wide = widened(wide)
-                # To look into that many lists once more costs as much as to score every passage.
-                most = 4 * wide.nprobe >= len(centroids)
-                rows = filled if most else candidates(query.vectors, segment, wide)
+            rows, _ = prefiltered_rows(segment, query.vectors, k, by, settings)
         with _timed(spent, "score"):
             if len(rows) == len(filled):
                 scores = scan([query.vectors], segment.vectors, segment.offsets)[0, filled]
@@ -144,6 +134,30 @@ def _prefiltered(
         with _timed(spent, "select"):
             hits = _select(segment, query.vectors, rows, scores, k, by)
         yield hits, spent
+
+
+def prefiltered_rows(
+    segment: Segment, query: QueryVectors, k: int, by: By, settings: Plan
+) -> tuple[NDArray[np.int64], Plan | None]:
+    """Passages that a search through the prefilter scores, and the settings that it ended with.
+
+    It looks further until there are as many as were asked for. The settings are None where every passage is
+    scored, as the lists hardly leave any out.
+    """
+    filled, owners = segment.filled, segment.passage_documents
+    matching = len(filled) if by == "passage" else segment.filled_documents
+    centroids = segment.vectors.codec.centroids
+    assert centroids is not None
+    if k >= matching:
+        return filled, None
+    rows = candidates(query, segment, settings)
+    while (len(rows) if by == "passage" else len(np.unique(owners[rows]))) < k:
+        settings = widened(settings)
+        # To look into that many lists once more costs as much as to score every passage.
+        if 4 * settings.nprobe >= len(centroids):
+            return filled, None
+        rows = candidates(query, segment, settings)
+    return rows, settings
 
 
 def _select(

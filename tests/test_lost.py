@@ -287,3 +287,19 @@ def test_what_is_said_to_be_lost_is_not_among_the_hits(index: ColRank, plain: Hi
     elif found.lost == "removed by MMR":
         assert options["mmr"] is not None
         assert list(found.ranks.values())[-1] <= k
+
+
+def test_a_search_that_looked_further_by_itself_is_followed_there(tmp_path: Path):
+    """With one list a token the search finds too few and widens: what it then scored was looked up."""
+    rng = np.random.default_rng(3)
+    arrays = [rng.normal(size=(int(rng.integers(2, 6)), 16)).astype(np.float32) for _ in range(300)]
+    index = ColRank.create(tmp_path / "given", model=None, bits=4)
+    index.add_embeddings([f"d{at}" for at in range(len(arrays))], arrays)
+    query = rng.normal(size=(1, 16)).astype(np.float32)
+    options: dict[str, Any] = {"scan": "never", "nprobe": 1, "shortlist": 60}
+    hits = [hit.document for hit in index.search(query, 60, **options)]
+    assert len(hits) == 60
+    lost = {name: index.trace(query, name, 60, **options) for name in (f"d{at}" for at in range(300))}
+    assert {name for name, found in lost.items() if not found.lost} == {*hits}
+    told = [found.sentence for found in lost.values() if found.lost == "not probed"]
+    assert not any("With nprobe 1 none" in sentence for sentence in told)
