@@ -154,7 +154,7 @@ def edit(path: Path, **values: Any) -> None:
 
 def reranker(folder: Path, **options: Any) -> CrossEncoderReranker:
     """Ours, with options of the cascade."""
-    return CrossEncoderReranker(str(folder), CascadeConfig(**options))
+    return CrossEncoderReranker(str(folder), CascadeConfig(rerank="hf:model", **options))
 
 
 def reference(folder: Path, texts: list[str], query: str = QUERY) -> np.ndarray:

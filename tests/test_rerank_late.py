@@ -135,7 +135,7 @@ def test_what_is_too_long_is_counted_or_read_in_windows(folder):
     assert cut.usage.cut == 2
     assert cut.raw[1] == pytest.approx(cut.raw[2], abs=1e-5)
     assert "2 of 3 texts are longer than colbert:" in cut.warnings[0]
-    whole = load_late(str(folder), CascadeConfig(rerank_windows=True))
+    whole = load_late(str(folder), CascadeConfig(rerank="colbert:model", rerank_windows=True))
     read = whole.score("how long lasts the guarantee", texts)
     assert read.usage.cut == 0
     assert read.usage.pairs > 3
@@ -147,7 +147,9 @@ def test_what_is_too_long_is_counted_or_read_in_windows(folder):
 
 def test_a_shorter_limit_is_kept(folder):
     text = "the sea is cold " * 5
-    found = load_late(str(folder), CascadeConfig(rerank_max_length=12)).score("sea", [text])
+    found = load_late(str(folder), CascadeConfig(rerank="colbert:model", rerank_max_length=12)).score(
+        "sea", [text]
+    )
     assert found.usage.cut == 1
     assert load_late(str(folder), CascadeConfig()).score("sea", [text]).usage.cut == 0
     assert DOCUMENT_LENGTH > 20
@@ -162,11 +164,17 @@ def test_a_query_that_is_too_long_is_said(folder):
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        (CascadeConfig(rerank_max_length=5000), "rerank_max_length is 5000, but colbert:.* reads at most"),
-        (CascadeConfig(rerank_max_length=3), "rerank_max_length is 3, which leaves"),
-        (CascadeConfig(rerank_backend="onnx"), "backend torch, not onnx"),
-        (CascadeConfig(rerank_url="http://localhost"), "no use for rerank_url"),
-        (CascadeConfig(rerank_instruction="prefer new ones"), "no use for rerank_instruction"),
+        (
+            CascadeConfig(rerank="colbert:model", rerank_max_length=5000),
+            "rerank_max_length is 5000, but colbert:.* reads at most",
+        ),
+        (CascadeConfig(rerank="colbert:model", rerank_max_length=3), "rerank_max_length is 3, which leaves"),
+        (CascadeConfig(rerank="colbert:model", rerank_backend="onnx"), "backend torch, not onnx"),
+        (CascadeConfig(rerank="colbert:model", rerank_url="http://localhost"), "no use for rerank_url"),
+        (
+            CascadeConfig(rerank="colbert:model", rerank_instruction="prefer new ones"),
+            "no use for rerank_instruction",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(folder, config, sentence):
