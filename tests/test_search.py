@@ -454,7 +454,23 @@ def test_a_search_that_finds_too_few_ends_by_scoring_every_passage(coded: ColRan
     assert all(4 * settings.nprobe < centroids for settings in looked)
     assert [settings.nprobe for settings in looked] == [2**step for step in range(len(looked))]
     assert [(hit.id, hit.score) for hit in hits] == whole[:80]
-    looked.clear()
-    hits = coded.search(query, 20, scan="never", nprobe=centroids // 8 + 1, shortlist=1)
-    assert len(hits) == 20
-    assert len(looked) == 1
+
+
+def test_lists_that_give_too_little_are_not_looked_through_to_the_last(
+    coded: ColRank, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[Plan] = []
+
+    def few(query: QueryVectors, segment: Segment, settings: Plan) -> Any:
+        seen.append(settings)
+        return np.arange(5)
+
+    monkeypatch.setattr("colrank.search.candidates", few)
+    query = unit(np.random.default_rng(9).standard_normal((3, 16)))
+    centroids = coded.stats()["codec"]["centroids"]
+    hits = coded.search(query, 20, scan="never", nprobe=3, shortlist=1, prune=0.5)
+    assert seen[0] == Plan(3, 20, 0.5)
+    widths = [3 * 2**step for step in range(20) if 4 * 3 * 2**step < centroids]
+    assert len(widths) > 1
+    assert seen[1:] == [Plan(width, 20 * width // 3, NO_PRUNING) for width in widths[1:]]
+    assert [hit.id for hit in hits] == [hit.id for hit in coded.search(query, 20, scan="always")]
