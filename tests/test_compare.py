@@ -337,9 +337,9 @@ def test_a_stopped_run_goes_on_with_what_was_built(
 
 
 def test_without_queries_sentences_ask_and_agreement_is_measured(tmp_path: Path):
-    found = ColRank.compare(SAMPLE, grid={"bits": [2]}, device="cpu", cache=tmp_path, sample=25, max_loss=1)
+    found = ColRank.compare(SAMPLE, grid={"bits": [2]}, device="cpu", cache=tmp_path, sample=15, max_loss=1)
     assert found.drawn
-    assert found.queries == 25
+    assert found.queries == 15
     assert found.measure == "recall@10"
     assert found.rows[1].judged is None
     assert found.rows[1].loss.mean == pytest.approx(1 - found.rows[1].agreement["recall@10"].mean)
