@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from colrank.cli.options import PATH, field_options, json_option, model_options
+from colrank.cli.options import PATH, field_options, json_option, k_option, model_options
 from colrank.config import EMBEDDED_MODEL, FieldNames, check_k
 from colrank.errors import InputError
 
@@ -33,7 +33,7 @@ _AXES = ("bits", "dim", "pool", "centroids", "nprobe", "shortlist")
 @click.option("--scan", metavar="SCAN[,SCAN]", help="always, never (the prefilter), auto. [default: always]")
 @click.option("--nprobe", metavar="N[,N...]", help="Centroids looked up for each query token.")
 @click.option("--shortlist", metavar="N[,N...]", help="Passages scored from their codes.")
-@click.option("-k", "--k", "k", type=int, default=10, show_default=True, help="Hits of the timed searches.")
+@k_option("Hits of the timed searches.")
 @click.option("--sample", type=int, help="Most queries. [default: all judged ones, or 200 drawn sentences]")
 @click.option("--max-bytes-per-passage", type=float, help="Budget for the recommendation.")
 @click.option("--max-loss", type=float, help="Budget: loss by the upper end of its interval. [default: 0.01]")

@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from colrank.cli.options import PATH, index_option, json_option, model_options, search_options
+from colrank.cli.options import (
+    PATH,
+    by_option,
+    index_option,
+    json_option,
+    k_option,
+    model_options,
+    search_options,
+)
 from colrank.cli.stage_options import stage_options
 from colrank.config import By, CascadeConfig, Scan
 from colrank.errors import InputError
@@ -45,14 +53,8 @@ USUAL = 50
     help="For --stages: .npz of one array for each document that was added as vectors.",
 )
 @search_options
-@click.option("-k", "--k", "k", type=int, default=10, show_default=True, help="Hits after all stages.")
-@click.option(
-    "--by",
-    type=click.Choice(["passage", "document"]),
-    default="passage",
-    show_default=True,
-    help="What -k and --candidates count.",
-)
+@k_option("Hits after all stages.")
+@by_option("What -k and --candidates count.")
 @click.option(
     "--candidates",
     default="50",

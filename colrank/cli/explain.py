@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from colrank.cli.options import PATH, index_option, json_option, model_options, search_options
+from colrank.cli.options import (
+    PATH,
+    by_option,
+    index_option,
+    json_option,
+    k_option,
+    model_options,
+    search_options,
+)
 from colrank.cli.stage_options import candidates_option, stage_options
 from colrank.config import By, CascadeConfig, Scan, SearchConfig, check_k
 from colrank.errors import InputError
@@ -22,14 +30,8 @@ from colrank.errors import InputError
     metavar="ID",
     help="Say instead where this passage or document was lost on its way to the hits.",
 )
-@click.option("-k", "--k", "k", type=int, default=10, show_default=True, help="For --gold: how many hits.")
-@click.option(
-    "--by",
-    type=click.Choice(["passage", "document"]),
-    default="passage",
-    show_default=True,
-    help="For --gold: what is counted.",
-)
+@k_option("For --gold: how many hits.")
+@by_option("For --gold: what is counted.")
 @click.option("--html", type=PATH, help="Write a page with the heat on the words.")
 @search_options
 @candidates_option

@@ -25,6 +25,41 @@ class _PathType(click.Path):
 
 PATH = _PathType()
 
+
+def stacked(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """One decorator that gives a command several options, in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def k_option(help: str) -> Callable[[Command], Command]:
+    """`-k`: how many hits."""
+    return click.option("-k", "--k", "k", type=int, default=10, show_default=True, help=help)
+
+
+def by_option(help: str) -> Callable[[Command], Command]:
+    """`--by`: what is counted."""
+    return click.option(
+        "--by", type=click.Choice(["passage", "document"]), default="passage", show_default=True, help=help
+    )
+
+
+def dtype_option(name: str, help: str) -> Callable[[Command], Command]:
+    """Precision of a model."""
+    return click.option(
+        name,
+        type=click.Choice(["float32", "float16", "bfloat16"]),
+        default="float32",
+        show_default=True,
+        help=help,
+    )
+
+
 index_option = click.option(
     "--index",
     "index",
@@ -39,59 +74,41 @@ index_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
 
 
-def model_options(command: Command) -> Command:
-    """How the model is found and run."""
-    for option in reversed(
-        (
-            click.option(
-                "--model",
-                help="Late-interaction model: a folder or a name on the hub. "
-                "[default: the embedded one, or the index's]",
-            ),
-            click.option("--device", help="cpu, cuda, cuda:1 or mps. [default: the best there is]"),
-            click.option(
-                "--dtype",
-                type=click.Choice(["float32", "float16", "bfloat16"]),
-                default="float32",
-                show_default=True,
-                help="Precision of the model.",
-            ),
-            click.option(
-                "--trust-remote-code",
-                is_flag=True,
-                help="Let the model's checkpoint run code that it brings.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+model_options = stacked(
+    click.option(
+        "--model",
+        help="Late-interaction model: a folder or a name on the hub. "
+        "[default: the embedded one, or the index's]",
+    ),
+    click.option("--device", help="cpu, cuda, cuda:1 or mps. [default: the best there is]"),
+    dtype_option("--dtype", "Precision of the model."),
+    click.option(
+        "--trust-remote-code",
+        is_flag=True,
+        help="Let the model's checkpoint run code that it brings.",
+    ),
+)
+"""How the model is found and run."""
 
 
-def search_options(command: Command) -> Command:
-    """How candidates are found."""
-    for option in reversed(
-        (
-            click.option(
-                "--scan",
-                type=click.Choice(["auto", "always", "never"]),
-                default="auto",
-                show_default=True,
-                help="Score every passage, or go through the prefilter; auto does what is faster.",
-            ),
-            click.option(
-                "--nprobe", type=int, help="Centroids looked up for each query token. [default: by k]"
-            ),
-            click.option("--shortlist", type=int, help="Passages scored from their codes. [default: by k]"),
-            click.option(
-                "--prune",
-                type=float,
-                help="Leave centroids less similar than this to every query token out of the centroid "
-                "scores; -1 leaves none out. [default: -1]",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+search_options = stacked(
+    click.option(
+        "--scan",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Score every passage, or go through the prefilter; auto does what is faster.",
+    ),
+    click.option("--nprobe", type=int, help="Centroids looked up for each query token. [default: by k]"),
+    click.option("--shortlist", type=int, help="Passages scored from their codes. [default: by k]"),
+    click.option(
+        "--prune",
+        type=float,
+        help="Leave centroids less similar than this to every query token out of the centroid "
+        "scores; -1 leaves none out. [default: -1]",
+    ),
+)
+"""How candidates are found."""
 
 
 def field_options(command: Command) -> Command:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from colrank.cli.options import PATH, json_option, model_options
+from colrank.cli.options import PATH, json_option, k_option, model_options
 from colrank.cli.stage_options import stage_options
 from colrank.config import CascadeConfig, check_k
 from colrank.errors import InputError
@@ -16,7 +16,7 @@ from colrank.errors import InputError
 @click.command("rerank", short_help="Rerank candidates that another search found.")
 @click.argument("query")
 @click.argument("file", type=PATH)
-@click.option("-k", "--k", "k", type=int, default=10, show_default=True, help="How many hits.")
+@k_option("How many hits.")
 @stage_options
 @model_options
 @json_option

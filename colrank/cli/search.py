@@ -9,8 +9,10 @@ import click
 
 from colrank.cli.options import (
     PATH,
+    by_option,
     index_option,
     json_option,
+    k_option,
     model_options,
     search_options,
 )
@@ -27,14 +29,8 @@ from colrank.errors import InputError
     type=PATH,
     help="File of queries: one a line, .tsv (id, query) or .jsonl (_id, text); - is standard input.",
 )
-@click.option("-k", "--k", "k", type=int, default=10, show_default=True, help="How many hits.")
-@click.option(
-    "--by",
-    type=click.Choice(["passage", "document"]),
-    default="passage",
-    show_default=True,
-    help="What is counted; a document stands by its best passage.",
-)
+@k_option("How many hits.")
+@by_option("What is counted; a document stands by its best passage.")
 @search_options
 @candidates_option
 @stage_options
