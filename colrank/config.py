@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
@@ -241,15 +241,19 @@ class CascadeConfig:
         check_choice("rerank_backend", self.rerank_backend, ("torch", "onnx", "openvino"))
         check_choice("rerank_dtype", self.rerank_dtype, ("float32", "float16", "bfloat16"))
         if self.rerank is None:
-            for option in RERANKER_OPTIONS:
-                if getattr(self, option) != CascadeConfig.__dataclass_fields__[option].default:
-                    raise InputError(f"{option} is about a reranker; name one with rerank, or leave it out.")
+            for option in self.set_among(RERANKER_OPTIONS):
+                raise InputError(f"{option} is about a reranker; name one with rerank, or leave it out.")
         if self.rerank is None and self.judge is not None:
             raise InputError("judge needs a reranker's score; name one with rerank, or leave judge out.")
         if self.rerank is None and self.blend:
             raise InputError("blend mixes a reranker's score with the earlier one; name one with rerank.")
         if self.mmr is None and self.mmr_exact:
             raise InputError("mmr_exact says how mmr compares passages; give mmr a value from 0 to 1 too.")
+
+    def set_among(self, options: Iterable[str]) -> list[str]:
+        """Those of some options that are not at their defaults."""
+        usual = type(self).__dataclass_fields__
+        return [option for option in options if getattr(self, option) != usual[option].default]
 
     @property
     def active(self) -> bool:

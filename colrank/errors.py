@@ -79,3 +79,9 @@ class StageFailed(ColRankError):
 
 class MissingExtra(ColRankError):
     """An optional dependency is not installed; the text names the extra."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error of a library says, in one line; its kind where it says nothing."""
+    said = str(error).strip()
+    return said.splitlines()[0] if said else type(error).__name__

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 
 from colrank.config import EncoderConfig
-from colrank.errors import InputError, ModelError
+from colrank.errors import InputError, ModelError, first_line
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
@@ -106,7 +106,7 @@ def load_checkpoint(config: EncoderConfig, device: str) -> tuple[MultiVectorEnco
             )
     # The libraries below raise whatever the damaged file or the absent hub made them raise.
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise ModelError(f"Cannot load the model {name!r} ({reason}); {_REMEDY}.") from error
     # The pooling layer is not used here.
     lacking = [each for each in absent.names if "pooler" not in each]

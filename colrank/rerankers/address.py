@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from colrank.config import CascadeConfig
 from colrank.errors import InputError
 
 SHARED_KEY = "COLRANK_RERANK_KEY"
@@ -74,14 +73,6 @@ def shown(url: str) -> str:
         return _parsed("", url.partition("?")[0])[0]
     except InputError:
         return ""
-
-
-def refuse_options(name: str, config: CascadeConfig, options: Sequence[str]) -> None:
-    """Raise InputError for an option that was set and that this reranker has no use for."""
-    usual = CascadeConfig()
-    for option in options:
-        if getattr(config, option) != getattr(usual, option):
-            raise InputError(f"{name} has no use for {option}; leave it out.")
 
 
 def _parsed(name: str, url: str) -> tuple[str, str, tuple[str, str] | None]:

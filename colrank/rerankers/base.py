@@ -9,6 +9,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from colrank.config import CascadeConfig
+from colrank.errors import InputError
 from colrank.types import Usage
 
 LOGIT = "rerank_logit"
@@ -61,6 +63,12 @@ class Reranker(Protocol):
             StageFailed: the model or the service failed; no text was scored.
         """
         ...
+
+
+def refuse_options(name: str, config: CascadeConfig, options: Sequence[str]) -> None:
+    """Raise InputError for an option that was set and that this reranker has no use for."""
+    for option in config.set_among(options):
+        raise InputError(f"{name} has no use for {option}; leave it out.")
 
 
 def sigmoid(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from colrank.config import CascadeConfig
 from colrank.errors import InputError, StageFailed
-from colrank.rerankers.address import find_address, refuse_options, shown
+from colrank.rerankers.address import find_address, shown
 from colrank.rerankers.answers import parse_scores
-from colrank.rerankers.base import Reranked
+from colrank.rerankers.base import Reranked, refuse_options
 from colrank.rerankers.http import Client, Refused, Reply, Spent
 from colrank.rerankers.prompt import SCHEMA, messages_for
 from colrank.types import Usage
@@ -150,7 +150,7 @@ class ChatReranker:
         else:
             reply = self._post_without_refused(body, spent)
         for where in self._api.tokens:
-            spent.count_tokens(_inside(reply.body, where))
+            spent.count_tokens(reply.inside(where))
         return parse_scores(self._content(reply), len(texts))
 
     def _post(self, body: Mapping[str, Any], spent: Spent) -> Reply:
@@ -182,7 +182,7 @@ class ChatReranker:
     def _content(self, reply: Reply) -> str:
         """The answer's text, without what a model thought aloud before it."""
         *path, last = self._api.content
-        message = _inside(reply.body, path)
+        message = reply.inside(path)
         if not isinstance(message, dict):
             raise self._unusable()
         content = message.get(str(last))
@@ -246,13 +246,3 @@ def _context(size: int, entries: int) -> int:
     """
     need = size // 3 + 24 * entries + 512
     return max(4096, 1 << (need - 1).bit_length())
-
-
-def _inside(found: Any, where: Sequence[str | int]) -> Any:
-    """What stands in a decoded answer under these names and places, None where nothing does."""
-    for name in where:
-        if isinstance(name, str):
-            found = found.get(name) if isinstance(found, dict) else None
-        else:
-            found = found[name] if isinstance(found, list) and len(found) > name else None
-    return found

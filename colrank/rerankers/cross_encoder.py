@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from colrank.config import CascadeConfig
 from colrank.encoder.encoder import length_batches
-from colrank.errors import ColRankError, InputError, StageFailed
+from colrank.errors import ColRankError, InputError, StageFailed, first_line
 from colrank.rerankers.base import LOGIT, Reranked, sigmoid
-from colrank.rerankers.pair_model import PairModel, Pairs, check_pair_model, first_line, load_pair_model
+from colrank.rerankers.pair_model import PairModel, Pairs, check_pair_model, load_pair_model
 from colrank.rerankers.windows import best_of, fit
 from colrank.types import Usage
 

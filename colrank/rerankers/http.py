@@ -6,7 +6,7 @@ import json
 import random
 import re
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -65,6 +65,16 @@ class Reply:
 
     body: Any
     headers: Mapping[str, str]
+
+    def inside(self, where: Sequence[str | int]) -> Any:
+        """What stands in the body under these names and places, None where nothing does."""
+        found = self.body
+        for name in where:
+            if isinstance(name, str):
+                found = found.get(name) if isinstance(found, dict) else None
+            else:
+                found = found[name] if isinstance(found, list) and len(found) > name else None
+        return found
 
 
 class Refused(StageFailed):

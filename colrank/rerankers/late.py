@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from colrank.codec import whole_vectors
 from colrank.config import CascadeConfig, EncoderConfig
 from colrank.encoder import EncodedQuery, Encoder, load_encoder
-from colrank.errors import InputError, StageFailed
-from colrank.rerankers.base import MAXSIM, Reranked
-from colrank.rerankers.pair_model import first_line
+from colrank.errors import InputError, StageFailed, first_line
+from colrank.rerankers.base import MAXSIM, Reranked, refuse_options
 from colrank.rerankers.windows import best_of, fit
 from colrank.score import QueryVectors, exact_scores
 from colrank.shards import TokenVectors
@@ -177,9 +176,7 @@ def load_late(model: str, config: CascadeConfig) -> LateReranker:
         MissingExtra: the embedded model is asked for and not installed.
     """
     name = f"colbert:{model}"
-    for option in ("rerank_url", "rerank_instruction"):
-        if getattr(config, option) is not None:
-            raise InputError(f"{name} has no use for {option}; leave it out.")
+    refuse_options(name, config, ("rerank_url", "rerank_instruction"))
     if config.rerank_backend != "torch":
         raise InputError(f"{name} runs with the backend torch, not {config.rerank_backend}.")
     # The length is set in the encoder itself, so that each has one of its own.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colrank.encoder.checkpoint import AbsentTensors, most_tokens, quiet, resolve_device, resolve_dtype
-from colrank.errors import InputError, MissingExtra, ModelError
+from colrank.errors import InputError, MissingExtra, ModelError, first_line
 from colrank.types import Span
 
 _REMEDY = "give the folder of a cross-encoder or its name on the hub"
@@ -201,12 +201,6 @@ def _load(name: str, place: str, device: str, dtype: str, backend: str) -> PairM
             "encoder is no reranker: name a cross-encoder, such as hf:BAAI/bge-reranker-v2-m3."
         )
     return loaded
-
-
-def first_line(error: Exception) -> str:
-    """What an error of a library says, in one line."""
-    said = str(error).strip()
-    return said.splitlines()[0] if said else type(error).__name__
 
 
 def _prepared(model: Any) -> Any:

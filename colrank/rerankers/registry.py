@@ -10,10 +10,10 @@ import numpy as np
 
 from colrank.config import RERANKER_OPTIONS, CascadeConfig
 from colrank.errors import InputError
-from colrank.rerankers.base import Reranked, Reranker
+from colrank.rerankers.base import Reranked, Reranker, refuse_options
+from colrank.rerankers.families import FAMILIES as SERVICES
 from colrank.types import Usage
 
-SERVICES = ("cohere", "voyage", "jina", "mixedbread", "tei", "vllm", "infinity", "llamacpp")
 CHATS = ("ollama", "openai")
 EXACT = "exact"
 FAMILIES = ("hf", *SERVICES, *CHATS, "colbert")
@@ -48,11 +48,11 @@ def load_reranker(config: CascadeConfig, exact: Callable[[], Reranker]) -> Reran
                 "object with a method score(query, texts)."
             )
         given = _Given(named)
-        _check_unused(given.name, config)
+        refuse_options(given.name, config, RERANKER_OPTIONS)
         return given
     family, colon, rest = named.partition(":")
     if named == EXACT:
-        _check_unused(EXACT, config)
+        refuse_options(EXACT, config, RERANKER_OPTIONS)
         return exact()
     if not colon or family not in FAMILIES or not rest.strip():
         guess = f"; a model on the hub or a folder is hf:{named}" if named and not colon else ""
@@ -61,12 +61,6 @@ def load_reranker(config: CascadeConfig, exact: Callable[[], Reranker]) -> Reran
             f"{EXACT}{guess}."
         )
     return _loaded(family, rest.strip(), config)
-
-
-def _check_unused(name: str, config: CascadeConfig) -> None:
-    for option in RERANKER_OPTIONS:
-        if getattr(config, option):
-            raise InputError(f"The reranker {name} has no use for {option}; leave it out.")
 
 
 def _loaded(family: str, rest: str, config: CascadeConfig) -> Reranker:

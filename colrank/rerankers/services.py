@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from colrank.config import CascadeConfig
 from colrank.errors import InputError
-from colrank.rerankers.address import find_address, refuse_options, shown
-from colrank.rerankers.base import LOGIT, Reranked, sigmoid
+from colrank.rerankers.address import find_address, shown
+from colrank.rerankers.base import LOGIT, Reranked, refuse_options, sigmoid
 from colrank.rerankers.families import FAMILIES, Kind
 from colrank.rerankers.http import Client, Reply, Spent
 from colrank.types import Usage
@@ -176,10 +176,7 @@ class ServiceReranker:
         if len(where) == 1:
             said = reply.headers.get(where[0], "")
             return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else None
-        found: Any = reply.body if where else None
-        for name in where:
-            found = found.get(name) if isinstance(found, dict) else None
-        return found
+        return reply.inside(where) if where else None
 
 
 def _finite(number: float) -> bool:
