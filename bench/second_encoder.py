@@ -52,8 +52,7 @@ def measure(collection: str, layer: int, folder: Path) -> list[dict[str, Any]]:
         for file in files
         for document in read_file(file, FieldNames(), Problems())
     }
-    lengths = [len(encoder.token_spans(text)) for text in texts.values()]
-    arrays = [vectors for vectors, _ in encoder.encode_passages(list(texts.values()), lengths)]
+    arrays = encoder.encode_texts(list(texts.values()))
     judged = read_judgements(collection)
     queries = [
         query.vectors

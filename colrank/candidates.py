@@ -19,10 +19,10 @@ from colrank.encoder import Encoder, load_encoder
 from colrank.errors import InputError
 from colrank.evaluate.judgements import text_lines
 from colrank.judge import fallback_sentence
-from colrank.language import UNKNOWN, detect_language
+from colrank.language import UNKNOWN, detect_language, main_language
 from colrank.passages import Splitter, encoder_input
 from colrank.rerankers import Reranker, load_reranker
-from colrank.rerankers.languages import language_warning
+from colrank.rerankers.languages import language_warnings
 from colrank.rerankers.late import LateReranker
 from colrank.rerankers.registry import EXACT
 from colrank.score import QueryVectors
@@ -94,19 +94,13 @@ def rerank(
     # Loaded even where there is no candidate: a wrong name is told at once.
     loaded = load_reranker(config, lambda: _exact(encoding))
     languages = Counter(detect_language(hit.text) for hit in hits)
-    languages.pop(UNKNOWN, None)
-    warning = None
-    if loaded is not None:
-        warning = language_warning(loaded.name.partition(":")[2] or loaded.name, languages, "reranker")
     stages = steps(
         config,
         k,
         reranker=loaded,
         vectors=lambda chosen: _vectors(chosen, given, encoding),
-        fallback=fallback_sentence(
-            max(languages, key=lambda name: (languages[name], name), default=detect_language(query))
-        ),
-        warnings=[warning] if warning else [],
+        fallback=fallback_sentence(main_language(languages, detect_language(query))),
+        warnings=language_warnings(loaded, languages),
     )
     hits = run_stages(_Text(query), hits, stages)
     return hits if config.active else hits.having(hits[:k])
@@ -251,8 +245,7 @@ def _encoded(model: Encoder, texts: Sequence[tuple[str, str]]) -> list[Vectors]:
         for passage in splitter.split(Document(str(owner), text, title), UNKNOWN, Problems()):
             inputs.append(encoder_input(passage.prefix, passage.text))
             owners.append(owner)
-    lengths = [len(model.token_spans(text)) for text in inputs]
     found: list[list[Vectors]] = [[np.empty((0, model.dim), dtype=np.float32)] for _ in texts]
-    for owner, (vectors, _) in zip(owners, model.encode_passages(inputs, lengths), strict=True):
+    for owner, vectors in zip(owners, model.encode_texts(inputs), strict=True):
         found[owner].append(vectors)
     return [np.concatenate(blocks) for blocks in found]

@@ -14,10 +14,10 @@ from colrank.errors import InputError
 from colrank.explain import row_of_hit
 from colrank.index import Snapshot
 from colrank.judge import fallback_sentence
-from colrank.language import UNKNOWN
+from colrank.language import main_language
 from colrank.passages import encoder_input
 from colrank.rerankers import Reranker, load_reranker
-from colrank.rerankers.languages import language_warning
+from colrank.rerankers.languages import language_warnings
 from colrank.rerankers.late import LateReranker
 from colrank.rerankers.registry import EXACT
 from colrank.score import QueryVectors, token_rows
@@ -59,13 +59,7 @@ class IndexCascade:
                     "The reranker exact encodes texts again with the index's model, and the index was made "
                     "from given vectors; name another one."
                 )
-            model = encoder()
-
-            def encode(texts: Sequence[str]) -> list[Vectors]:
-                lengths = [len(model.token_spans(text)) for text in texts]
-                return [vectors for vectors, _ in model.encode_passages(texts, lengths)]
-
-            return LateReranker(EXACT, prepare, encode)
+            return LateReranker(EXACT, prepare, encoder().encode_texts)
 
         return cls(snapshot, config, load_reranker(config, exact), config.rerank == EXACT)
 
@@ -76,10 +70,6 @@ class IndexCascade:
         chosen = config or self.config
         asked = reranker or self.reranker
         languages = self.snapshot.segment.entry.language_tokens
-        warning = None
-        if asked is not None and chosen.rerank != EXACT:
-            warning = language_warning(asked.name.partition(":")[2] or asked.name, languages, "reranker")
-        known = {language: tokens for language, tokens in languages.items() if language != UNKNOWN}
         return steps(
             chosen,
             k,
@@ -87,8 +77,8 @@ class IndexCascade:
             reranker=asked,
             vectors=self.vectors,
             texts=self._encoded if self.exact else titled,
-            fallback=fallback_sentence(max(known, key=lambda name: (known[name], name), default="en")),
-            warnings=[warning] if warning else [],
+            fallback=fallback_sentence(main_language(languages, "en")),
+            warnings=language_warnings(asked, languages),
         )
 
     def vectors(self, hits: Sequence[Hit]) -> list[Vectors]:

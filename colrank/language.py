@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -35,3 +36,9 @@ def detect_language(text: str) -> str:
     if not best or float(best[0]["score"]) < _LEAST_SCORE:
         return UNKNOWN
     return str(best[0]["lang"])
+
+
+def main_language(counts: Mapping[str, int], otherwise: str) -> str:
+    """The language of most of a text, by counts of tokens or texts; `otherwise` where none is known."""
+    known = {language: count for language, count in counts.items() if language != UNKNOWN}
+    return max(known, key=lambda language: (known[language], language), default=otherwise)

@@ -213,6 +213,11 @@ class Encoder:
                     done(batch)
         return out
 
+    def encode_texts(self, texts: Sequence[str]) -> list[Vectors]:
+        """Unit vectors of passages, float32 `[tokens, dim]` each, in the given order."""
+        lengths = [len(self.token_spans(text)) for text in texts]
+        return [vectors for vectors, _ in self.encode_passages(texts, lengths)]
+
     def encode_queries(self, queries: Sequence[str]) -> list[EncodedQuery]:
         """Encode queries, each with the model's query prompt, length and expansion.
 

@@ -101,8 +101,5 @@ class Originals:
                 out[passage.row] = check_vectors(f"document {document.id!r}", array, self._dim)
         if inputs:
             assert self._encoder is not None
-            encoder = self._encoder()
-            lengths = [len(encoder.token_spans(text)) for text in inputs.values()]
-            encoded = encoder.encode_passages(list(inputs.values()), lengths)
-            out |= {row: vectors for row, (vectors, _) in zip(inputs, encoded, strict=True)}
+            out |= dict(zip(inputs, self._encoder().encode_texts(list(inputs.values())), strict=True))
         return [out[row] for row in rows]

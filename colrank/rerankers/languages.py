@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from colrank.language import UNKNOWN
+from colrank.rerankers.base import Reranker
 
 FILE = "model_languages.toml"
 
@@ -92,3 +93,11 @@ def language_warning(
         f"where it does worse without any error; name a multilingual one, such as "
         f"{', '.join(better[:_CHOICES])}."
     )
+
+
+def language_warnings(reranker: Reranker | None, languages: Mapping[str, int] | Sequence[str]) -> list[str]:
+    """The warning about a reranker, where there are both."""
+    if reranker is None:
+        return []
+    warning = language_warning(reranker.name.partition(":")[2] or reranker.name, languages, "reranker")
+    return [warning] if warning else []

@@ -121,7 +121,7 @@ class OtherModelReranker(LateReranker):
     """
 
     def __init__(self, name: str, encoder: Encoder, budget: int, split: bool) -> None:
-        super().__init__(name, self._unweighted, self._vectors)
+        super().__init__(name, self._unweighted, encoder.encode_texts)
         self._encoder = encoder
         self._budget = budget
         self._split = split
@@ -131,10 +131,6 @@ class OtherModelReranker(LateReranker):
 
     def _unweighted(self, query: str) -> QueryVectors:
         return _without_weights(self._encoded(query))
-
-    def _vectors(self, texts: Sequence[str]) -> list[Vectors]:
-        encoded = self._encoder.encode_passages(texts, self._lengths(texts))
-        return [vectors for vectors, _ in encoded]
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(self._encoder.token_spans(text)) for text in texts]
