@@ -54,6 +54,15 @@ def is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
+def human_bytes(size: float) -> str:
+    """Bytes in the unit that reads best, powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
 class Problems:
     """Counts what went wrong while reading or encoding, by kind, and keeps the first names of each.
 

@@ -204,27 +204,13 @@ def _copy(
     for row in range(segment.entry.documents):
         stored = segment.document(row)
         owned = segment.passages_of(row)
-        passages = segment.passages(owned)
-        prefixes = [stored.prefix_of(passage) for passage in passages]
+        document, passages = stored.written(segment.passages(owned))
         if stored.id in replaced:
             if stored.encoded and encoder is not None:
                 loaded = encoder if isinstance(encoder, Encoder) else encoder()
-                inputs = [
-                    encoder_input(*pair) for pair in zip(prefixes, (p.text for p in passages), strict=True)
-                ]
+                inputs = [encoder_input(passage.prefix, passage.text) for passage in passages]
                 for ids in loaded.passage_token_ids(inputs):
                     frequencies.remove(ids.tolist())
             continue
-        document = Document(stored.id, "", stored.title, stored.metadata, stored.source)
-        target.add_stored(
-            document,
-            stored.language,
-            [
-                Passage(p.ordinal, p.text, p.start, p.end, prefix)
-                for p, prefix in zip(passages, prefixes, strict=True)
-            ],
-            segment,
-            owned,
-            encoded=stored.encoded,
-        )
+        target.add_stored(document, stored.language, passages, segment, owned, encoded=stored.encoded)
     return frequencies

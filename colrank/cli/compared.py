@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from colrank.cli.render import human_bytes, one_line, plain_console
+from colrank.cli.render import one_line, plain_console
 from colrank.compare import Comparison, Row
 from colrank.compare.page import said
+from colrank.types import human_bytes
 
 
 def print_comparison(found: Comparison) -> None:

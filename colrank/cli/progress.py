@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from colrank.cli.render import human_bytes
+from colrank.types import human_bytes
 
 
 class _Rate(ProgressColumn):

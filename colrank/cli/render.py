@@ -17,19 +17,10 @@ from rich.text import Text
 from colrank.language import UNKNOWN
 from colrank.lost import Trace
 from colrank.tune import Tuning
-from colrank.types import BuildReport, Explanation
+from colrank.types import BuildReport, Explanation, human_bytes
 
 _ROOMY = 104
 _LONGEST_MATCH = 18
-
-
-def human_bytes(size: float) -> str:
-    """Bytes in the unit that reads best, powers of 1000."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def echo_json(record: Mapping[str, Any]) -> None:

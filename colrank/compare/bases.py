@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from colrank.corpus import find_files
 from colrank.encoder import Encoder
 from colrank.evaluate.originals import Originals
 from colrank.index import IndexWriter, Snapshot, is_index, open_snapshot
-from colrank.types import Document, Passage, Problems
+from colrank.types import Problems
 
 CACHE_VARIABLE = "COLRANK_CACHE"
 
@@ -45,11 +45,6 @@ def content_key(paths: Sequence[Path], settings: Any) -> str:
 def index_key(snapshot: Snapshot) -> str:
     """A name for what an index holds."""
     return xxhash.xxh3_128_hexdigest(snapshot.manifest.to_json().encode())
-
-
-def encoder_settings(encoder: Encoder) -> dict[str, Any]:
-    """What of a model decides its vectors."""
-    return {**asdict(encoder.fingerprint), "name": ""}
 
 
 def base_of_index(
@@ -82,16 +77,8 @@ def base_of_index(
                     if originals is not None
                     else snapshot.codec.turn_back(segment.passage_vectors(passage))
                 )
-            target.add(
-                Document(stored.id, "", stored.title, stored.metadata, stored.source),
-                stored.language,
-                [
-                    Passage(p.ordinal, p.text, p.start, p.end, stored.prefix_of(p))
-                    for p in segment.passages(owned)
-                ],
-                vectors,
-                encoded=stored.encoded,
-            )
+            document, passages = stored.written(segment.passages(owned))
+            target.add(document, stored.language, passages, vectors, encoded=stored.encoded)
         entry = target.finish(snapshot.frequencies)
         writer.commit(settings.following((entry,), None))
     return open_snapshot(folder)

@@ -21,7 +21,7 @@ from colrank.encoder import Encoder
 from colrank.index import IndexWriter, Manifest, SegmentWriter, Snapshot, open_snapshot
 from colrank.passages import encoder_input
 from colrank.pooling import pool_tokens
-from colrank.types import Document, Passage, Vectors
+from colrank.types import Vectors
 
 LeftOut = Mapping[int, NDArray[np.bool_]]
 """Tokens that are taken out, by row of the passage: bool `[tokens]`."""
@@ -184,11 +184,10 @@ def _fill(
     for document in range(held.entry.documents):
         stored = held.document(document)
         rows = held.passages_of(document)
-        passages = held.passages(rows)
-        prefixes = [stored.prefix_of(passage) for passage in passages]
+        written, passages = stored.written(held.passages(rows))
         ids = None
         if variant.pool > 1 and encoder is not None and stored.encoded:
-            texts = [encoder_input(*pair) for pair in zip(prefixes, (p.text for p in passages), strict=True)]
+            texts = [encoder_input(passage.prefix, passage.text) for passage in passages]
             ids = encoder.passage_token_ids(texts)
         vectors, labels = [], []
         for place, row in enumerate(rows):
@@ -203,12 +202,9 @@ def _fill(
             vectors.append(pooled)
             labels.append(groups)
         segment.add(
-            Document(stored.id, "", stored.title, stored.metadata, stored.source),
+            written,
             stored.language,
-            [
-                Passage(p.ordinal, p.text, p.start, p.end, prefix)
-                for p, prefix in zip(passages, prefixes, strict=True)
-            ],
+            passages,
             vectors,
             encoded=stored.encoded,
             labels=labels if variant.pool > 1 else None,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,8 +193,3 @@ def resident_bytes(folder: Path) -> int | None:
             elif inside and head[0] == "Rss:":
                 total += 1024 * int(head[1])
     return total
-
-
-def plain(measured: Any) -> dict[str, Any]:
-    """A dataclass as plain values."""
-    return asdict(measured)

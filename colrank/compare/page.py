@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from colrank.errors import MissingExtra
+from colrank.types import human_bytes
 
 if TYPE_CHECKING:
     from colrank.compare.result import Comparison, Estimate, Row
@@ -55,7 +56,7 @@ def cells(row: Row) -> list[str]:
         f"{row.bytes_per_token:,.1f}",
         f"{row.bytes_per_passage:,.0f}",
         f"{row.times_single:,.1f}",
-        *(size_text(size) for size in row.extrapolated.values()),
+        *(human_bytes(size) for size in row.extrapolated.values()),
         "" if row.squared_error is None else f"{row.squared_error:.4f}",
         f"{row.agreement['recall@10'].mean:.4f}",
         f"{row.agreement['recall@100'].mean:.4f}",
@@ -65,22 +66,13 @@ def cells(row: Row) -> list[str]:
         f"{row.p:.3f}",
         f"{row.median_ms:,.1f}",
         f"{row.p95_ms:,.1f}",
-        "" if row.resident is None else size_text(row.resident),
+        "" if row.resident is None else human_bytes(row.resident),
     ]
 
 
 def between(estimate: Estimate) -> str:
     """A mean with its interval."""
     return f"{estimate.mean:.4f} ({estimate.low:.4f} to {estimate.high:.4f})"
-
-
-def size_text(size: float) -> str:
-    """Bytes in the unit that reads best, powers of 1000."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def said(found: Comparison) -> list[str]:

@@ -33,6 +33,7 @@ from colrank.index.codec_files import check_sizes
 from colrank.index.manifest import SegmentEntry
 from colrank.index.postings import Postings
 from colrank.shards import TokenVectors, map_table
+from colrank.types import Document, Passage
 
 POOLING_FILE = "pooling.arrow"
 
@@ -53,6 +54,13 @@ class StoredDocument:
     def prefix_of(self, passage: StoredPassage) -> str:
         """The part of the title that was encoded before a passage of this document."""
         return self.title.strip()[: passage.prefix]
+
+    def written(self, passages: Sequence[StoredPassage]) -> tuple[Document, list[Passage]]:
+        """The document without its text, and some of its passages, as a writer takes them again."""
+        return (
+            Document(self.id, "", self.title, self.metadata, self.source),
+            [Passage(p.ordinal, p.text, p.start, p.end, self.prefix_of(p)) for p in passages],
+        )
 
 
 @dataclass(frozen=True, slots=True)
