@@ -92,6 +92,7 @@ class ColRank:
         self._snapshot: Snapshot | None = None
         self._fresh = True
         self._overwrite = False
+        self._prefilter = True
         self._loading = threading.Lock()
 
     @classmethod
@@ -376,6 +377,7 @@ class ColRank:
                 base=base,
                 problems=problems,
                 strict=strict,
+                prefilter=self._prefilter,
                 progress=progress,
             )
 
@@ -730,6 +732,7 @@ class ColRank:
                 bits=32,
                 seed=seed,
             )
+            made._prefilter = False  # every variant trains its own
             made.add_files(paths, fields=names, progress=progress)
             return made
 

@@ -79,28 +79,27 @@ def judge(hits: Hits, floor: float, *, reranker: str, steady: bool, fallback: st
             raise StageFailed(f"{reason} Ask again, or leave on_judge_error at return-unjudged.")
         out = hits.having(seen)
         out.verdict = verdict("unjudged", reason)
-        out.warnings = [*hits.warnings, reason]
+        out.warnings.append(reason)
     elif passed:
         out = hits.having(passed)
         out.verdict = verdict("approved", f"{len(passed)} of {len(seen)} hits reach {floor:g}.")
         if unscored:
             out.left_out["unscored"] = [hit.id for hit in seen if hit.unscored]
-            out.warnings = [*hits.warnings, f"{unscored} hits without a score were left out by the judge."]
+            out.warnings.append(f"{unscored} hits without a score were left out by the judge.")
     else:
         out = hits.having([])
         reason = (
             "There was no candidate." if best is None else f"The best score is {best:.4f}, below {floor:g}."
         )
         out.verdict = verdict("refused", reason)
-    if out.verdict is not None and out.verdict.status != "unjudged":
-        below = [hit.id for hit in scored if hit.scores["judge"] < floor]
-        if below:
-            out.left_out["judge"] = below
+    kept = {hit.id for hit in out}
+    below = [hit.id for hit in scored if hit.id not in kept]
+    if below:
+        out.left_out["judge"] = below
     if not steady:
-        out.warnings = [
-            *out.warnings,
-            f"{reranker} is a language model: its scores drift from day to day, and a floor with them.",
-        ]
+        out.warnings.append(
+            f"{reranker} is a language model: its scores drift from day to day, and a floor with them."
+        )
     return out
 
 

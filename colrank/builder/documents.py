@@ -110,6 +110,7 @@ def build_from_documents(
     base: Snapshot | None = None,
     problems: Problems,
     strict: bool = False,
+    prefilter: bool = True,
     progress: Progress | None = None,
 ) -> BuildReport:
     """Encode documents and commit them as the next generation.
@@ -122,6 +123,7 @@ def build_from_documents(
         base: the documents to keep, all but those that come again.
         problems: where problems are counted, those of reading included.
         strict: problems are errors.
+        prefilter: whether whole vectors get the centroids that a prefilter needs.
         progress: told of the progress.
 
     Raises:
@@ -137,7 +139,7 @@ def build_from_documents(
     splitter = Splitter(
         encoder.token_spans, encoder.text_budget(settings.passage_tokens), overlap=settings.overlap
     )
-    plan = Storage(writer, settings, base, longest=settings.passage_tokens)
+    plan = Storage(writer, settings, base, longest=settings.passage_tokens, prefilter=prefilter)
     with plan.segment as segment:
         frequencies = _copy(base, spool.rows, segment, encoder) if base else TokenFrequencies()
         kept = segment.documents

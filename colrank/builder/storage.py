@@ -22,7 +22,15 @@ class Storage:
     decodes to.
     """
 
-    def __init__(self, writer: IndexWriter, settings: Manifest, base: Snapshot | None, longest: int) -> None:
+    def __init__(
+        self,
+        writer: IndexWriter,
+        settings: Manifest,
+        base: Snapshot | None,
+        longest: int,
+        prefilter: bool = True,
+    ) -> None:
+        self._prefilter = prefilter
         self._writer = writer
         self._settings = settings
         self._base = base
@@ -76,7 +84,7 @@ class Storage:
                 progress.start("coding", segment.tokens, "tokens")
                 segment.code(self._base.codec, progress.advance)
                 return held
-        elif bits >= 16 and (segment.tokens < SMALL_TOKENS or not faiss_is_there()):
+        elif bits >= 16 and not (self._prefilter and segment.tokens >= SMALL_TOKENS and faiss_is_there()):
             return None
         if held is not None:
             segment.sample_stored()

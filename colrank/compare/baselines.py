@@ -16,6 +16,7 @@ from colrank.builder import Progress
 from colrank.compare.variants import Variant
 from colrank.errors import MissingExtra
 from colrank.evaluate.runs import Run
+from colrank.explain import row_of_hit
 from colrank.index import Snapshot
 from colrank.passages import encoder_input
 from colrank.rerankers import Reranker
@@ -23,8 +24,6 @@ from colrank.search import Query, search
 
 PASSAGES = 50
 """Passages of each system that the cross-encoder reads."""
-
-SINGLE, BM25, LATE = "single vector", "BM25", "late interaction"
 
 _STEMMERS = {
     "en": "english",
@@ -62,7 +61,7 @@ def single_vector(base: Snapshot) -> System:
         scores = vectors[segment.filled] @ _mean(query.vectors.vectors)
         return segment.filled[np.argsort(-scores, kind="stable")[:count]]
 
-    return System(SINGLE, vectors.nbytes, best)
+    return System("single vector", vectors.nbytes, best)
 
 
 def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -105,7 +104,7 @@ def bm25(base: Snapshot) -> System:
         # What holds none of the words was not found.
         return np.asarray(found[0][scores[0] > 0], dtype=np.int64)
 
-    return System(BM25, size, best)
+    return System("BM25", size, best)
 
 
 def late_interaction(snapshot: Snapshot, variant: Variant, queries: Mapping[str, Query], size: int) -> System:
@@ -113,16 +112,9 @@ def late_interaction(snapshot: Snapshot, variant: Variant, queries: Mapping[str,
 
     def best(query: Query, count: int) -> NDArray[np.int64]:
         hits = search(snapshot, [queries[query.text]], k=count, config=variant.search())[0]
-        rows = [_row(snapshot, hit.document, hit.id) for hit in hits]
-        return np.array(rows, dtype=np.int64)
+        return np.array([row_of_hit(snapshot, hit) for hit in hits], dtype=np.int64)
 
-    return System(f"{LATE} ({variant.name})", size, best)
-
-
-def _row(snapshot: Snapshot, document: str, name: str) -> int:
-    row = snapshot.segment.document_row(document)
-    assert row is not None
-    return snapshot.segment.passages_of(row)[int(name.removeprefix(f"{document}#"))]
+    return System(f"late interaction ({variant.name})", size, best)
 
 
 def _texts(base: Snapshot) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colrank.builder import Progress
-from colrank.compare.baselines import LATE, bm25, late_interaction, rerank_rows, run_system, single_vector
+from colrank.compare.baselines import bm25, late_interaction, rerank_rows, run_system, single_vector
 from colrank.compare.build import Centroids, LeftOut, build_variant
 from colrank.compare.front import Budget, front, recommend
 from colrank.compare.measure import (
@@ -86,10 +86,11 @@ def compare(
         )
     opened = _built(base, variants, folder, encoder, left_out, progress)
     measure = "recall@10" if qrels is None else JUDGED[0]
-    runs = {}
-    for variant, snapshot in opened.items():
-        asked = in_space(queries, snapshot.manifest.dim)
-        runs[variant] = ranked_documents(snapshot, asked, variant.search(), DEPTH, progress)
+    spaces = {dim: in_space(queries, dim) for dim in {each.manifest.dim for each in opened.values()}}
+    runs = {
+        variant: ranked_documents(snapshot, spaces[snapshot.manifest.dim], variant.search(), DEPTH, progress)
+        for variant, snapshot in opened.items()
+    }
     values = {variant: _values(run, runs[REFERENCE], qrels) for variant, run in runs.items()}
     timed = list(queries)[:TIMED_QUERIES]
     latency = measure_latency(
@@ -97,7 +98,7 @@ def compare(
             variant.name: (
                 snapshot,
                 variant,
-                [in_space({name: queries[name]}, snapshot.manifest.dim)[name] for name in timed],
+                [spaces[snapshot.manifest.dim][name] for name in timed],
             )
             for variant, snapshot in opened.items()
         },
@@ -134,7 +135,9 @@ def compare(
     offers = [row.offer(measure) for row in rows]
     shown = front(offers)
     rows = [replace(row, on_front=row.name in shown) for row in rows]
-    chosen = recommend(offers, budget)
+    name = recommend(offers, budget).name
+    chosen = next(row for row in rows if row.name == name)
+    snapshot = opened[chosen.variant]
     entry = base.segment.entry
     return Comparison(
         model=base.manifest.model.name if base.manifest.model else "given vectors",
@@ -146,11 +149,13 @@ def compare(
         measure=measure,
         k=k,
         rows=rows,
-        baselines=_baselines(base, queries, qrels, opened, chosen.name, rows, reranker, progress)
+        baselines=_baselines(
+            base, queries, qrels, snapshot, spaces[snapshot.manifest.dim], chosen, reranker, progress
+        )
         if baselines and qrels is not None
         else [],
         recommended=chosen.name,
-        sentence=_sentence(rows, chosen.name, measure, budget),
+        sentence=_sentence(chosen, rows[0], measure, budget),
         warnings=list(warnings),
     )
 
@@ -197,9 +202,7 @@ def _loss(lost: Paired) -> Estimate:
     return Estimate(lost.difference, lost.low, lost.high)
 
 
-def _sentence(rows: Sequence[Row], name: str, measure: str, budget: Budget) -> str:
-    row = next(row for row in rows if row.name == name)
-    whole = rows[0]
+def _sentence(row: Row, whole: Row, measure: str, budget: Budget) -> str:
     asked = [
         f"{value:,g} {unit}"
         for value, unit in (
@@ -222,23 +225,19 @@ def _baselines(
     base: Snapshot,
     queries: Mapping[str, Query],
     qrels: Qrels,
-    opened: Mapping[Variant, Snapshot],
-    chosen: str,
-    rows: Sequence[Row],
+    snapshot: Snapshot,
+    asked: Mapping[str, Query],
+    chosen: Row,
     reranker: Reranker | None,
     progress: Progress,
 ) -> list[Baseline]:
-    variant = next(variant for variant in opened if variant.name == chosen)
-    snapshot = opened[variant]
-    asked = in_space(queries, snapshot.manifest.dim)
-    by_text = {query.text: asked[name] for name, query in queries.items()}
-    size = next(row.vector_bytes for row in rows if row.name == chosen)
-    systems = [single_vector(base), bm25(base), late_interaction(snapshot, variant, by_text, size)]
+    by_text = {query.text: query for query in asked.values()}
+    late = late_interaction(snapshot, chosen.variant, by_text, chosen.vector_bytes)
+    systems = [single_vector(base), bm25(base), late]
     passages = max(1, base.segment.entry.passages)
     out = []
     for system in systems:
         run, times, best = run_system(system, base, queries, DEPTH, progress)
-        named = variant.name if system.name.startswith(LATE) else ""
         judged = [("", run, times)]
         if reranker is not None:
             again, more = rerank_rows(reranker, base, queries, best, progress)
@@ -253,7 +252,7 @@ def _baselines(
                     system.bytes / passages,
                     _estimate(gains),
                     float(np.median(spent)),
-                    named,
+                    chosen.name if system is late else "",
                     suffix,
                 )
             )
