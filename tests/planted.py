@@ -12,6 +12,20 @@ from colrank.types import Hit, Hits, Usage
 
 NAN = float("nan")
 
+CORPUS = [
+    {"id": "guarantee", "text": "The legal guarantee lasts six months."},
+    {"id": "maker", "text": "The maker's own guarantee is a courtesy."},
+    {"id": "again", "text": "THE LEGAL  GUARANTEE lasts six months."},
+    {"id": "refund", "title": "Refunds", "text": "Money is given back within thirty days."},
+    {
+        "id": "shipping",
+        "text": "Parcels leave the warehouse on Mondays. They reach the regions within five working days. "
+        "Islands wait for the next ship, which takes two more days. Express parcels cost twice as much. "
+        "A parcel that is lost on the way is sent again without any cost to the buyer.",
+    },
+]
+QUERY = "how long does the guarantee last"
+
 
 class Planted:
     """Scores texts as told; `asked` keeps every call, a query and its texts.

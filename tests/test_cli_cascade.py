@@ -15,7 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from cross_encoders import cross_encoder
-from planted import NAN, Planted
+from planted import CORPUS, NAN, QUERY, Planted
 
 import colrank.api
 import colrank.candidates
@@ -26,19 +26,6 @@ from colrank.encoder import load_encoder
 from colrank.judge import FALLBACKS
 from colrank.rerankers import load_reranker
 
-CORPUS = [
-    {"id": "guarantee", "text": "The legal guarantee lasts six months."},
-    {"id": "maker", "text": "The maker's own guarantee is a courtesy."},
-    {"id": "again", "text": "THE LEGAL  GUARANTEE lasts six months."},
-    {"id": "refund", "title": "Refunds", "text": "Money is given back within thirty days."},
-    {
-        "id": "shipping",
-        "text": "Parcels leave the warehouse on Mondays. They reach the regions within five working days. "
-        "Islands wait for the next ship, which takes two more days. Express parcels cost twice as much. "
-        "A parcel that is lost on the way is sent again without any cost to the buyer.",
-    },
-]
-QUERY = "how long does the guarantee last"
 NOTE = "Note: The scores of"
 
 

@@ -9,27 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted import NAN, Bare, Planted, ids
+from planted import CORPUS, NAN, QUERY, Bare, Planted, ids
 
 from colrank import ColRank, Trace
 from colrank.config import SearchConfig
 from colrank.errors import InputError, StageFailed
 from colrank.prefilter import candidates, plan
 from colrank.types import Hits
-
-CORPUS = [
-    {"id": "guarantee", "text": "The legal guarantee lasts six months."},
-    {"id": "maker", "text": "The maker's own guarantee is a courtesy."},
-    {"id": "again", "text": "THE LEGAL  GUARANTEE lasts six months."},
-    {"id": "refund", "title": "Refunds", "text": "Money is given back within thirty days."},
-    {
-        "id": "shipping",
-        "text": "Parcels leave the warehouse on Mondays. They reach the regions within five working days. "
-        "Islands wait for the next ship, which takes two more days. Express parcels cost twice as much. "
-        "A parcel that is lost on the way is sent again without any cost to the buyer.",
-    },
-]
-QUERY = "how long does the guarantee last"
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,13 @@ from colrank.compare.run import compare
 from colrank.compare.variants import Variant, read_grid
 from colrank.encoder import Encoder
 from colrank.errors import InputError
+from colrank.evaluate.evaluation import known_judgements, told
 from colrank.evaluate.judgements import judged_queries, judgements
-from colrank.evaluate.measures import answerable, require_ir_measures
+from colrank.evaluate.measures import require_ir_measures
 from colrank.index import Snapshot, is_index
 from colrank.rerankers import Reranker
 from colrank.search import Query
+from colrank.types import Problems
 
 DRAWN = 200
 """Queries that are drawn where none are given."""
@@ -164,17 +166,9 @@ def _judged(
 ) -> tuple[dict[str, Query], dict[str, dict[str, int]], list[str]]:
     """Judged queries, encoded, with their judgements, and what was left out."""
     texts = judged_queries(queries)
-    given = judgements(qrels)
-    judged = answerable({name: grades for name, grades in given.items() if name in texts})
-    if not judged:
-        raise InputError(
-            f"None of the {len(given)} judged queries (such as {next(iter(given), '')!r}) is among the "
-            f"{len(texts)} queries and has a relevant document; give judgements of these queries."
-        )
-    warnings = []
-    left = len(given) - len(judged)
-    if left:
-        warnings.append(f"{left:,} judged queries have no text or no relevant document, and were left out.")
+    problems = Problems()
+    judged = known_judgements(texts, judgements(qrels), problems)
+    warnings = told(problems)
     names = list(judged)
     if sample is not None and sample < len(names):
         random = np.random.default_rng(seed)

@@ -172,7 +172,7 @@ def evaluate(
     scans(snapshot, config)  # what it refuses is told before anything is read or encoded
     problems = Problems()
     texts = judged_queries(queries)
-    judged = _judged(texts, judgements(qrels), problems)
+    judged = known_judgements(texts, judgements(qrels), problems)
     _check_documents(snapshot.segment, judged, problems)
     compared = _baseline(baseline, judged, problems)
     originals = Originals(snapshot, encoder, vectors, problems) if stages else None
@@ -231,7 +231,7 @@ def evaluate(
         failures=failures(run, judged, texts, depth),
         run=run,
         depth=depth,
-        warnings=[f"{sentence}." for sentence in problems.sentences(_NAMED)],
+        warnings=told(problems),
         comparison=None
         if compared is None
         else {
@@ -242,10 +242,19 @@ def evaluate(
     )
 
 
-def _judged(
+def told(problems: Problems) -> list[str]:
+    """A sentence for each kind of problem, with the first names."""
+    return [f"{sentence}." for sentence in problems.sentences(_NAMED)]
+
+
+def known_judgements(
     texts: Mapping[str, Any], qrels: Mapping[str, Mapping[str, int]], problems: Problems
 ) -> dict[str, dict[str, int]]:
-    """The judgements that queries are measured by; what is left out is counted."""
+    """The judgements that queries are measured by; what is left out is counted in `problems`.
+
+    Raises:
+        InputError: no judged query is among the queries, or none has a relevant document.
+    """
     known = {query: grades for query, grades in qrels.items() if query in texts}
     if not known:
         raise InputError(
