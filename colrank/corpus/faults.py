@@ -56,6 +56,10 @@ NO_FIELDS = Fault(
     "files without a text or title field skipped (name yours with --text-field)",
     "{name} has neither a text nor a title field; name yours with text_field or title_field.",
 )
+FRONT_MATTER = Fault(
+    "files with front matter that cannot be read, which was indexed as text",
+    "{name} has front matter that is no mapping in YAML or TOML; correct it, or begin the file otherwise.",
+)
 
 NOT_UTF8_RECORD = Fault("records that are not UTF-8 skipped", "{name} is not UTF-8; convert it to UTF-8.")
 NOT_JSON = Fault(
@@ -93,3 +97,13 @@ NO_ID = Fault(
     "{name} has no id; give it a string or a whole number, or name the field with id_field.",
 )
 EMPTY = Fault("empty documents skipped", "{name} is empty; give it a text or a title, or remove it.")
+
+HARMLESS = frozenset(
+    (
+        UNKNOWN_TYPE,
+        BEIR_LEFT_OUT,
+        BESIDE_BEIR,
+        *(fault.counted for fault in (EMPTY, NO_ID, LOST_VALUES, BROKEN_CHARACTERS, FRONT_MATTER)),
+    )
+)
+"""Kinds of problems after which a file was read whole all the same."""

@@ -34,11 +34,15 @@ _KNOWN = f"{' '.join(_TEXT_SUFFIXES + _ARROW_SUFFIXES)}, and the text ones with 
 
 @dataclass(frozen=True, slots=True)
 class CorpusFile:
-    """One file to read: where it is, the relative name by which it is known, its bytes on disk."""
+    """One file to read: where it is, the relative name by which it is known, its bytes on disk.
+
+    `root` is the beginning of the label that stands for the path that the user gave.
+    """
 
     path: Path
     label: str
     size: int
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,13 @@ def find_files(paths: Sequence[Path], problems: Problems, *, strict: bool = Fals
             found.setdefault(file.real, (root, file))
     labels = distinct_labels([(root, file.inside) for root, file in found.values()], list(roots.values()))
     return [
-        CorpusFile(file.path, label, file.size)
+        CorpusFile(file.path, label, file.size, _root_of(label, file.inside))
         for (_, file), label in zip(found.values(), labels, strict=True)
     ]
+
+
+def _root_of(label: str, inside: tuple[str, ...]) -> str:
+    return label.removesuffix(portable(inside)).rstrip("/") if inside else label
 
 
 def _look(path: Path, notes: Notes, *, skip: dict[Path, Root]) -> tuple[Path, list[_Found]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from colrank.corpus.faults import EMPTY, HTML_EXTRA, NOT_UTF8, Notes
+from colrank.corpus.faults import BROKEN_CHARACTERS, EMPTY, FRONT_MATTER, HTML_EXTRA, NOT_UTF8, Notes
 from colrank.corpus.records import is_blank
 from colrank.corpus.source import TextSource
 from colrank.errors import MissingExtra
@@ -24,11 +25,24 @@ def read_text(source: TextSource, notes: Notes) -> Iterator[Document]:
 
 
 def read_markdown(source: TextSource, notes: Notes) -> Iterator[Document]:
-    """The document that a Markdown file is; its title is the heading it begins with, if it does."""
+    """The document that a Markdown file is.
+
+    Front matter is its metadata and no part of its text. Its title is the one that the front matter gives,
+    else the heading with which the text begins. An `id` in front matter is metadata like any other: the
+    file's name is the document's id, as sites repeat such ids from folder to folder.
+    """
     text = _decoded(source, source.whole(), "utf-8", notes)
     if text is None:
         return
-    yield from _document(source, *_heading_and_rest(text), notes)
+    metadata, text = _metadata_and_rest(source, text, notes)
+    title, rest = _heading_and_rest(text)
+    named = metadata.get("title")
+    if isinstance(named, str) and not is_blank(named):
+        del metadata["title"]
+        # A heading that says something else stays in the text.
+        if named.strip() != title:
+            title, rest = named.strip(), text
+    yield from _document(source, title, rest, notes, metadata)
 
 
 def read_html(source: TextSource, notes: Notes) -> Iterator[Document]:
@@ -49,6 +63,25 @@ def read_html(source: TextSource, notes: Notes) -> Iterator[Document]:
         yield from _document(source, *parse_html(text), notes)
 
 
+def _metadata_and_rest(source: TextSource, text: str, notes: Notes) -> tuple[dict[str, Any], str]:
+    """What the front matter says and the text after it, or nothing and all of the text."""
+    if not text.startswith(("---", "+++")):
+        return {}, text
+    # YAML is loaded only where there may be some.
+    from colrank.corpus.frontmatter import Unreadable, split_front_matter
+
+    try:
+        found = split_front_matter(text)
+    except Unreadable:
+        notes.add(FRONT_MATTER, source.label)
+        return {}, text
+    if found is None:
+        return {}, text
+    if found.repaired:
+        notes.add(BROKEN_CHARACTERS, source.label)
+    return found.metadata, found.text
+
+
 def _heading_and_rest(text: str) -> tuple[str, str]:
     """The first-level heading with which a text begins and what follows, or "" and all of the text."""
     start = len(text) - len(text.lstrip(" \t\r\n"))
@@ -65,12 +98,14 @@ def _heading_and_rest(text: str) -> tuple[str, str]:
     return title, rest[rest.rfind("\n", 0, blank) + 1 :]
 
 
-def _document(source: TextSource, title: str, text: str, notes: Notes) -> Iterator[Document]:
+def _document(
+    source: TextSource, title: str, text: str, notes: Notes, metadata: Mapping[str, Any] | None = None
+) -> Iterator[Document]:
     if is_blank(title) and is_blank(text):
         if not source.cut:
             notes.add(EMPTY, source.label)
     else:
-        yield Document(source.label, text, title, source=source.label)
+        yield Document(source.label, text, title, metadata or {}, source.label)
 
 
 def _decoded(source: TextSource, data: bytes, charset: str, notes: Notes) -> str | None:
