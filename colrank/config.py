@@ -81,6 +81,7 @@ class PassageConfig:
 @dataclass(frozen=True, slots=True)
 class StorageConfig:
     """How token vectors are stored. `bits` None: whole while the index is small, then `DEFAULT_BITS`.
+    `centroids` None: their number follows that of the tokens.
 
     NumPy's whole numbers are taken and held as int.
     """
@@ -89,8 +90,14 @@ class StorageConfig:
     kind: str = "linear"
     pool: int = 1
     seed: int = 0
+    centroids: int | None = None
 
     def __post_init__(self) -> None:
+        centroids = _integer(self.centroids)
+        if self.centroids is not None and (centroids is None or not 1 <= centroids <= 2**24):
+            raise InputError(
+                f"centroids is {self.centroids!r}; give a whole number from 1 to {2**24}, or leave it out."
+            )
         bits, pool, seed = _integer(self.bits), _integer(self.pool), _integer(self.seed)
         if self.bits is not None and bits not in BITS:
             raise InputError(f"bits is {self.bits!r}; choose one of {', '.join(map(str, BITS))}.")
@@ -99,7 +106,7 @@ class StorageConfig:
             raise InputError(f"pool is {self.pool!r}; it is how many tokens become one, from 1 to 16.")
         if seed is None or not 0 <= seed < 2**31:
             raise InputError(f"seed is {self.seed!r}; give a whole number from 0 to 2147483647.")
-        for name, number in (("bits", bits), ("pool", pool), ("seed", seed)):
+        for name, number in (("bits", bits), ("pool", pool), ("seed", seed), ("centroids", centroids)):
             _set(self, name, number)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from colrank.encoder import Encoder
 from colrank.errors import InputError
-from colrank.index import Segment, Snapshot, StoredDocument, StoredPassage
+from colrank.index import Contents, Snapshot, StoredDocument, StoredPassage
 from colrank.passages import encoder_input
 from colrank.score import exact_scores
 from colrank.search import Query
@@ -42,7 +42,7 @@ def resolve_passage(snapshot: Snapshot, name: str) -> tuple[int, bool]:
     Raises:
         InputError: the index holds neither, or both.
     """
-    document = snapshot.segment.document_row(name)
+    document = snapshot.contents.document_row(name)
     passage = passage_row(snapshot, *name.rpartition("#")[::2])
     if document is not None and passage is not None:
         raise InputError(
@@ -52,7 +52,7 @@ def resolve_passage(snapshot: Snapshot, name: str) -> tuple[int, bool]:
     if passage is not None:
         return passage, False
     if document is not None:
-        return snapshot.segment.passages_of(document)[0], True
+        return snapshot.contents.passages_of(document)[0], True
     raise InputError(f"The index holds no document or passage {name!r}; ids are those that search prints.")
 
 
@@ -60,10 +60,10 @@ def passage_row(snapshot: Snapshot, document: str, ordinal: str) -> int | None:
     """Row of a document's passage, None where there is none of that number."""
     if not (ordinal.isascii() and ordinal.isdecimal()):
         return None
-    row = snapshot.segment.document_row(document)
+    row = snapshot.contents.document_row(document)
     if row is None:
         return None
-    owned = snapshot.segment.passages_of(row)
+    owned = snapshot.contents.passages_of(row)
     return owned[int(ordinal)] if int(ordinal) < len(owned) else None
 
 
@@ -90,15 +90,15 @@ class _Matched:
 
 
 def _match(snapshot: Snapshot, query: Query, row: int, encoder: Encoder | None) -> _Matched:
-    segment = snapshot.segment
-    passage = segment.passage(row)
-    document = segment.document(passage.document)
-    vectors = segment.passage_vectors(row).astype(np.float64)
+    contents = snapshot.contents
+    passage = contents.passage(row)
+    document = contents.document(passage.document)
+    vectors = contents.passage_vectors(row).astype(np.float64)
     return _Matched(
         passage,
         document,
-        _places(segment, document, passage, len(vectors), encoder),
-        query.vectors.turned(segment.vectors.codec) @ vectors.T,
+        _places(contents, document, passage, len(vectors), encoder),
+        query.vectors.turned(contents.vectors.codec) @ vectors.T,
     )
 
 
@@ -108,16 +108,16 @@ def explain(snapshot: Snapshot, query: Query, named: str | Hit, encoder: Encoder
     Raises:
         InputError: there is no such id, or the passage has no token vectors.
     """
-    segment = snapshot.segment
+    contents = snapshot.contents
     name = named if isinstance(named, str) else named.id
     row, is_document = (
         resolve_passage(snapshot, named) if isinstance(named, str) else (row_of_hit(snapshot, named), False)
     )
-    owned = segment.passages_of(int(segment.passage_documents[row])) if is_document else [row]
-    rows = np.array([r for r in owned if len(segment.passage_vectors(r))], dtype=np.int64)
+    owned = contents.passages_of(int(contents.passage_documents[row])) if is_document else [row]
+    rows = np.array([r for r in owned if len(contents.passage_vectors(r))], dtype=np.int64)
     if not len(rows):
         raise InputError(f"{name!r} has no token vectors: nothing of it can match.")
-    scores = exact_scores(query.vectors, rows, segment.vectors, segment.offsets)
+    scores = exact_scores(query.vectors, rows, contents.vectors, contents.offsets)
     best_row = int(np.argmax(scores))
     matched = _match(snapshot, query, int(rows[best_row]), encoder)
     best = matched.similarity.argmax(axis=1)
@@ -194,14 +194,14 @@ def merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def _places(
-    segment: Segment, document: StoredDocument, passage: StoredPassage, count: int, encoder: Encoder | None
+    contents: Contents, document: StoredDocument, passage: StoredPassage, count: int, encoder: Encoder | None
 ) -> list[_Place]:
     """Tokens and characters behind each vector of a passage; unnamed where the text does not tell."""
     if encoder is None or not document.encoded:
         return [_NOWHERE] * count
     prefix = document.prefix_of(passage)
     tokens = encoder.document_tokens(encoder_input(prefix, passage.text))
-    pooled = segment.labels([passage.row])
+    pooled = contents.labels([passage.row])
     labels = list(range(len(tokens))) if pooled is None else pooled[0].tolist()
     if len(labels) != len(tokens) or max(labels, default=-1) + 1 != count:
         return [_NOWHERE] * count

@@ -69,7 +69,7 @@ class IndexCascade:
         """The stages in order; another configuration or reranker stands in for the loaded one."""
         chosen = config or self.config
         asked = reranker or self.reranker
-        languages = self.snapshot.segment.entry.language_tokens
+        languages = self.snapshot.contents.counts.language_tokens
         return steps(
             chosen,
             k,
@@ -83,12 +83,12 @@ class IndexCascade:
 
     def vectors(self, hits: Sequence[Hit]) -> list[Vectors]:
         """Decoded token vectors of hits, of unit length, in the codec's space, where likeness is the same."""
-        segment = self.snapshot.segment
+        contents = self.snapshot.contents
         asked = np.array([row_of_hit(self.snapshot, hit) for hit in hits], dtype=np.int64)
         order = np.argsort(asked)
         rows = asked[order]
-        lengths = segment.offsets[rows + 1] - segment.offsets[rows]
-        decoded = segment.vectors.codec.decode(segment.vectors.take(token_rows(rows, segment.offsets)))
+        lengths = contents.offsets[rows + 1] - contents.offsets[rows]
+        decoded = contents.vectors.codec.decode(contents.vectors.take(token_rows(rows, contents.offsets)))
         flat = decoded.astype(np.float32)
         flat /= np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-6)
         blocks = np.split(flat, np.cumsum(lengths)[:-1])
@@ -96,9 +96,9 @@ class IndexCascade:
 
     def _encoded(self, hits: Sequence[Hit]) -> list[str]:
         """What the index's model was given for each hit."""
-        segment = self.snapshot.segment
-        passages = segment.passages([row_of_hit(self.snapshot, hit) for hit in hits])
-        documents = segment.documents([passage.document for passage in passages])
+        contents = self.snapshot.contents
+        passages = contents.passages([row_of_hit(self.snapshot, hit) for hit in hits])
+        documents = contents.documents([passage.document for passage in passages])
         given = [document.id for document in documents if not document.encoded]
         if given:
             raise InputError(

@@ -87,10 +87,10 @@ def trace(
         return lost(
             "not indexed", "index", f"{gold!r} is not in the index, or has no token vectors: index it."
         )
-    segment = snapshot.segment
-    owners = {segment.document_id(int(segment.passage_documents[row])) for row in rows}
+    contents = snapshot.contents
+    owners = {contents.document_id(int(contents.passage_documents[row])) for row in rows}
     # By document its best passage stands for it, which need not be the one named.
-    names = {f"{next(iter(owners))}#{passage.ordinal}" for passage in segment.passages(rows.tolist())}
+    names = {f"{next(iter(owners))}#{passage.ordinal}" for passage in contents.passages(rows.tolist())}
 
     def rank(hits: Sequence[Hit]) -> int | None:
         return next(
@@ -120,16 +120,18 @@ def trace(
 
 def _rows(snapshot: Snapshot, gold: str) -> NDArray[np.int64]:
     """Passages with tokens that an id names; none where the index does not hold it."""
-    segment = snapshot.segment
-    document = segment.document_row(gold)
+    contents = snapshot.contents
+    document = contents.document_row(gold)
     if document is None:
         row = passage_row(snapshot, *gold.rpartition("#")[::2])
         owned: Sequence[int] = [] if row is None else [row]
     else:
         # Refuses an id that is a passage's too.
         resolve_passage(snapshot, gold)
-        owned = segment.passages_of(document)
-    return np.array([row for row in owned if segment.offsets[row] < segment.offsets[row + 1]], dtype=np.int64)
+        owned = contents.passages_of(document)
+    return np.array(
+        [row for row in owned if contents.offsets[row] < contents.offsets[row + 1]], dtype=np.int64
+    )
 
 
 def _before_the_hits(
@@ -141,18 +143,18 @@ def _before_the_hits(
     by: By,
     staged: bool,
 ) -> tuple[Loss, str, str]:
-    segment = snapshot.segment
-    filled = segment.filled
-    scores = score_rows(query.vectors, filled, segment.vectors, segment.offsets)
+    contents = snapshot.contents
+    filled = contents.filled
+    scores = score_rows(query.vectors, filled, contents.vectors, contents.offsets)
     best = scores[np.isin(filled, rows)].max()
     place = 1 + int((scores > best).sum())
     told = f"scored in full it would be ranked {place:,} of {len(filled):,} passages"
     if not scans(snapshot, config):
         scored, settings = prefiltered_rows(
-            segment, query.vectors, wanted, by, plan(snapshot, config, wanted)
+            contents, query.vectors, wanted, by, plan(snapshot, config, wanted)
         )
         if settings is not None and not np.isin(scored, rows).any():
-            listed = candidates(query.vectors, segment, settings, prune=False)
+            listed = candidates(query.vectors, contents, settings, prune=False)
             if not np.isin(listed, rows).any():
                 return (
                     "not probed",

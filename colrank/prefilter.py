@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colrank.config import SearchConfig
-from colrank.index import Segment, Snapshot
+from colrank.index import Contents, Snapshot
 from colrank.score import QueryVectors, token_rows
 
 _BLOCK_TOKENS = 1 << 15
@@ -66,23 +66,34 @@ def default_plan(k: int) -> Plan:
 
 
 def candidates(
-    query: QueryVectors, segment: Segment, settings: Plan, *, prune: bool = True
+    query: QueryVectors,
+    contents: Contents,
+    settings: Plan,
+    *,
+    among: NDArray[np.int64] | None = None,
+    prune: bool = True,
 ) -> NDArray[np.int64]:
     """Passages worth scoring from their codes, ascending: int64.
 
     Args:
         query: at least one token.
-        segment: with postings.
-        settings: how wide to look; a shortlist that has room for every passage with tokens gives them all.
+        contents: with postings.
+        settings: how wide to look; a shortlist that has room for every passage in question gives them all.
+        among: passages that may be found, ascending; None for all with tokens.
         prune: False gives every passage in the probed lists.
 
     Raises:
         IndexDamaged: a posting names a passage, or a token a centroid, that is not there.
     """
-    assert segment.postings is not None
-    if settings.shortlist >= len(segment.filled):
-        return segment.filled
-    codec = segment.vectors.codec
+    assert contents.postings is not None
+    findable = contents.filled if among is None else among
+    if settings.shortlist >= len(findable):
+        return findable
+    allowed = None
+    if among is not None:
+        allowed = np.zeros(contents.passage_rows, dtype=bool)
+        allowed[among] = True
+    codec = contents.vectors.codec
     assert codec.centroids is not None
     # A token of no weight adds nothing to any score.
     live = query.weights > 0
@@ -93,13 +104,16 @@ def candidates(
     similarity = vectors @ codec.centroids.T
     probed = _probe(similarity, settings.nprobe)
     if not prune:
-        return np.unique(segment.postings.gather(np.unique(probed))[0])
-    rows, scores = _list_scores(segment, probed, similarity, weights)
+        listed = np.unique(contents.postings.gather(np.unique(probed))[0])
+        return listed if allowed is None else listed[allowed[listed]]
+    rows, scores = _list_scores(contents, probed, similarity, weights)
+    if allowed is not None:
+        rows, scores = rows[allowed[rows]], scores[allowed[rows]]
     wide = _best(rows, scores, GATHERED * settings.shortlist)
     if len(wide) <= settings.shortlist:
         return wide
     return _best(
-        wide, _centroid_scores(segment, wide, similarity, weights, settings.prune), settings.shortlist
+        wide, _centroid_scores(contents, wide, similarity, weights, settings.prune), settings.shortlist
     )
 
 
@@ -130,7 +144,7 @@ def _probe(similarity: NDArray[np.float32], nprobe: int) -> NDArray[np.int64]:
 
 
 def _list_scores(
-    segment: Segment,
+    contents: Contents,
     probed: NDArray[np.int64],
     similarity: NDArray[np.float32],
     weights: NDArray[np.float32],
@@ -139,16 +153,16 @@ def _list_scores(
 
     Goes from query token to query token, so that memory follows the passages and one token's lists.
     """
-    assert segment.postings is not None
-    passages = len(segment.offsets) - 1
+    assert contents.postings is not None
+    passages = contents.passage_rows
     near = np.take_along_axis(similarity, probed, axis=1)
     total = np.zeros(passages, dtype=np.float32)
     gain = np.empty(passages, dtype=np.float32)
     found = np.zeros(passages, dtype=bool)
     for centroids, values, weight in zip(probed[:, ::-1], near[:, ::-1], weights, strict=True):
-        listed, lengths = segment.postings.gather(centroids)
-        # The best list comes last, and of several mentions the last one stays.
-        gain[listed] = np.repeat(weight * (values - values[0]), lengths)
+        listed, places = contents.postings.gather(centroids)
+        # The best list comes last, and of several mentions of a passage the last one stays.
+        gain[listed] = (weight * (values - values[0]))[places]
         total[listed] += gain[listed]  # once for each passage, however often it is mentioned
         found[listed] = True
     rows = np.flatnonzero(found)
@@ -156,17 +170,17 @@ def _list_scores(
 
 
 def _centroid_scores(
-    segment: Segment,
+    contents: Contents,
     rows: NDArray[np.int64],
     similarity: NDArray[np.float32],
     weights: NDArray[np.float32],
     prune: float,
 ) -> NDArray[np.float32]:
     """MaxSim of some passages in which every token stands for its centroid: float32 `[rows]`."""
-    lengths = segment.offsets[rows + 1] - segment.offsets[rows]
+    lengths = contents.offsets[rows + 1] - contents.offsets[rows]
     owner = np.repeat(np.arange(len(rows)), lengths)
-    ids = segment.vectors.take(token_rows(rows, segment.offsets), ["centroid"])["centroid"]
-    segment.vectors.codec.check_ids(ids)
+    ids = contents.vectors.take(token_rows(rows, contents.offsets), ["centroid"])["centroid"]
+    contents.vectors.codec.check_ids(ids)
     if prune > NO_PRUNING:
         kept = similarity.max(axis=0)[ids] >= prune
         ids, owner = ids[kept], owner[kept]

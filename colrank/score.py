@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colrank.codec import Codec
-from colrank.shards import TokenVectors
+from colrank.shards import TokenVectors, ranges
 from colrank.types import Vectors
 
 _BLOCK_TOKENS = 4096
@@ -162,9 +162,7 @@ def _gathered(
 def token_rows(rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows of all tokens of some passages, in their order: int64 `[tokens]`."""
     begin = offsets[rows]
-    lengths = offsets[rows + 1] - begin
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(begin - before, lengths) + np.arange(int(lengths.sum()))
+    return ranges(begin, offsets[rows + 1] - begin)
 
 
 def contenders(scores: NDArray[np.float32], k: int, bound: float) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from colrank.cascade import run_stages
 from colrank.config import By, SearchConfig, check_choice, check_k
 from colrank.encoder import EncodedQuery
 from colrank.errors import InputError
-from colrank.index import Segment, Snapshot, StoredDocument, StoredPassage
+from colrank.index import Contents, Snapshot, StoredDocument, StoredPassage
 from colrank.prefilter import Plan, candidates, plan, widened
 from colrank.score import QueryVectors, contenders, document_contenders, exact_scores, scan, score_rows
 from colrank.types import Hit, Hits
@@ -22,6 +22,9 @@ Stage = Callable[["Query", Hits], Hits]
 """A step after the first scoring: `stage(query, hits) -> hits`."""
 
 _SCORES_AT_ONCE = 1 << 24
+
+_FEW = 4
+"""Where at most one passage in so many may be found, these are gathered, and the others not decoded."""
 
 SCAN_BELOW_TOKENS = 200_000
 """Below so many tokens scoring every passage is as fast as the prefilter (`bench/prefilter.py`)."""
@@ -55,11 +58,13 @@ def search(
     by: By = "passage",
     config: SearchConfig | None = None,
     stages: Sequence[tuple[str, Stage]] = (),
+    among: NDArray[np.int64] | None = None,
 ) -> list[Hits]:
     """Find the best k passages, or documents, of each query.
 
-    Every passage is scored, or those that the prefilter finds, as `config.scan` says. A document stands
-    by its best passage. Equal scores order by document id, then by place in the document. As many hits
+    Every passage is scored, or those that the prefilter finds, as `config.scan` says; `among` are the rows of
+    those that may be found, ascending, all with tokens (None: every one). A document stands by its best
+    passage. Equal scores order by document id, then by place in the document. As many hits
     come back as there are passages (documents) with tokens, at most k: where the prefilter finds too few
     it looks further.
 
@@ -70,11 +75,11 @@ def search(
     k = check_k(k)
     check_choice("by", by, ("passage", "document"))
     config = config or SearchConfig()
-    segment = snapshot.segment
+    contents = snapshot.contents
     if scans(snapshot, config):
-        found = _scanned(segment, queries, k, by)
+        found = _scanned(contents, queries, k, by, among)
     else:
-        found = _prefiltered(segment, queries, k, by, plan(snapshot, config, k))
+        found = _prefiltered(contents, queries, k, by, plan(snapshot, config, k), among)
     out = []
     for query, (hit_list, spent) in zip(queries, found, strict=True):
         hits = Hits(hit_list, query=query.text, warnings=query.warnings(), timings=spent)
@@ -88,7 +93,7 @@ def scans(snapshot: Snapshot, config: SearchConfig) -> bool:
     Raises:
         InputError: the prefilter is asked of an index without centroids.
     """
-    without = snapshot.segment.postings is None
+    without = snapshot.contents.postings is None
     if config.scan == "never" and without:
         raise InputError(
             "scan is 'never', but the index keeps whole vectors without centroids, so there is no prefilter; "
@@ -96,72 +101,94 @@ def scans(snapshot: Snapshot, config: SearchConfig) -> bool:
         )
     if config.scan != "auto":
         return config.scan == "always"
-    return without or len(snapshot.segment.vectors) < SCAN_BELOW_TOKENS
+    return without or len(snapshot.contents.vectors) < SCAN_BELOW_TOKENS
 
 
 def _scanned(
-    segment: Segment, queries: Sequence[Query], k: int, by: By
+    contents: Contents, queries: Sequence[Query], k: int, by: By, among: NDArray[np.int64] | None
 ) -> Iterator[tuple[list[Hit], dict[str, float]]]:
-    at_once = max(1, _SCORES_AT_ONCE // max(1, segment.entry.passages))
+    rows = contents.filled if among is None else among
+    if _FEW * len(rows) < contents.passage_rows:
+        for query in queries:
+            spent: dict[str, float] = {}
+            with _timed(spent, "scan"):
+                found = score_rows(query.vectors, rows, contents.vectors, contents.offsets)
+            with _timed(spent, "select"):
+                hits = _select(contents, query.vectors, rows, found, k, by)
+            yield hits, spent
+        return
+    at_once = max(1, _SCORES_AT_ONCE // max(1, contents.passage_rows))
     for first in range(0, len(queries), at_once):
         group = queries[first : first + at_once]
         timings: dict[str, float] = {}
         with _timed(timings, "scan"):
-            scores = scan([query.vectors for query in group], segment.vectors, segment.offsets)
+            scores = scan([query.vectors for query in group], contents.vectors, contents.offsets)
         # The scan is shared: each query carries its share.
         share = timings["scan"] / len(group)
-        rows = segment.filled
         for query, row in zip(group, scores, strict=True):
             spent = {"scan": share}
             with _timed(spent, "select"):
-                hits = _select(segment, query.vectors, rows, row[rows], k, by)
+                hits = _select(contents, query.vectors, rows, row[rows], k, by)
             yield hits, spent
 
 
 def _prefiltered(
-    segment: Segment, queries: Sequence[Query], k: int, by: By, settings: Plan
+    contents: Contents,
+    queries: Sequence[Query],
+    k: int,
+    by: By,
+    settings: Plan,
+    among: NDArray[np.int64] | None,
 ) -> Iterator[tuple[list[Hit], dict[str, float]]]:
-    filled = segment.filled
     for query in queries:
         spent: dict[str, float] = {}
         with _timed(spent, "prefilter"):
-            rows, _ = prefiltered_rows(segment, query.vectors, k, by, settings)
+            rows, _ = prefiltered_rows(contents, query.vectors, k, by, settings, among)
         with _timed(spent, "score"):
-            if len(rows) == len(filled):
-                scores = scan([query.vectors], segment.vectors, segment.offsets)[0, filled]
+            if among is None and len(rows) == len(contents.filled):
+                scores = scan([query.vectors], contents.vectors, contents.offsets)[0, rows]
             else:
-                scores = score_rows(query.vectors, rows, segment.vectors, segment.offsets)
+                scores = score_rows(query.vectors, rows, contents.vectors, contents.offsets)
         with _timed(spent, "select"):
-            hits = _select(segment, query.vectors, rows, scores, k, by)
+            hits = _select(contents, query.vectors, rows, scores, k, by)
         yield hits, spent
 
 
 def prefiltered_rows(
-    segment: Segment, query: QueryVectors, k: int, by: By, settings: Plan
+    contents: Contents,
+    query: QueryVectors,
+    k: int,
+    by: By,
+    settings: Plan,
+    among: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int64], Plan | None]:
     """Passages that a search through the prefilter scores, and the settings that it ended with.
 
-    It looks further until there are as many as were asked for. The settings are None where every passage is
-    scored, as the lists hardly leave any out.
+    It looks further until there are as many as were asked for. The settings are None where every passage in
+    question is scored, as the lists hardly leave any out.
     """
-    filled, owners = segment.filled, segment.passage_documents
-    matching = len(filled) if by == "passage" else segment.filled_documents
-    centroids = segment.vectors.codec.centroids
+    owners = contents.passage_documents
+    findable = contents.filled if among is None else among
+    if by == "passage":
+        matching = len(findable)
+    else:
+        matching = contents.filled_documents if among is None else len(np.unique(owners[among]))
+    centroids = contents.vectors.codec.centroids
     assert centroids is not None
     if k >= matching:
-        return filled, None
-    rows = candidates(query, segment, settings)
+        return findable, None
+    rows = candidates(query, contents, settings, among=among)
     while (len(rows) if by == "passage" else len(np.unique(owners[rows]))) < k:
         settings = widened(settings)
         # To look into that many lists once more costs as much as to score every passage.
         if 4 * settings.nprobe >= len(centroids):
-            return filled, None
-        rows = candidates(query, segment, settings)
+            return findable, None
+        rows = candidates(query, contents, settings, among=among)
     return rows, settings
 
 
 def _select(
-    segment: Segment,
+    contents: Contents,
     query: QueryVectors,
     rows: NDArray[np.int64],
     scores: NDArray[np.float32],
@@ -171,15 +198,15 @@ def _select(
     """The k best hits of some passages with tokens, from scores that may err by the query's bound."""
     bound = query.error_bound()
     if by == "document":
-        rows = rows[document_contenders(scores, segment.passage_documents[rows], k, bound)]
+        rows = rows[document_contenders(scores, contents.passage_documents[rows], k, bound)]
     else:
         rows = rows[contenders(scores, k, bound)]
-    exact = exact_scores(query, rows, segment.vectors, segment.offsets)
+    exact = exact_scores(query, rows, contents.vectors, contents.offsets)
     best_rows: list[int] = []
     best_scores: list[float] = []
     seen: set[int] = set()
-    for score, row in _ordered(segment, exact, rows):
-        document_row = int(segment.passage_documents[row])
+    for score, row in _ordered(contents, exact, rows):
+        document_row = int(contents.passage_documents[row])
         if by == "document" and document_row in seen:
             continue
         seen.add(document_row)
@@ -187,13 +214,13 @@ def _select(
         best_scores.append(score)
         if len(best_rows) == k:
             break
-    passages = segment.passages(best_rows)
-    found = segment.documents([passage.document for passage in passages])
+    passages = contents.passages(best_rows)
+    found = contents.documents([passage.document for passage in passages])
     return list(map(_hit, passages, found, best_scores))
 
 
 def _ordered(
-    segment: Segment, scores: NDArray[np.float32], rows: NDArray[np.int64]
+    contents: Contents, scores: NDArray[np.float32], rows: NDArray[np.int64]
 ) -> Iterator[tuple[float, int]]:
     """Rows best first; ids are looked up only among equal scores."""
     order = np.argsort(-scores, kind="stable")
@@ -204,7 +231,7 @@ def _ordered(
             end += 1
         tied = [int(rows[index]) for index in order[at:end]]
         if len(tied) > 1:
-            tied.sort(key=lambda row: (segment.document_id(int(segment.passage_documents[row])), row))
+            tied.sort(key=lambda row: (contents.document_id(int(contents.passage_documents[row])), row))
         for row in tied:
             yield float(scores[order[at]]), row
         at = end

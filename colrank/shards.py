@@ -167,6 +167,13 @@ class TokenVectors:
             )
         return opened
 
+    @classmethod
+    def joined(cls, codec: Codec, parts: Sequence[TokenVectors]) -> TokenVectors:
+        """Tokens of several, all of one codec, one after the other."""
+        return (
+            parts[0] if len(parts) == 1 else cls(codec, [block for part in parts for block in part._blocks])
+        )
+
     def __len__(self) -> int:
         return int(self._starts[-1])
 
@@ -220,6 +227,12 @@ def _empty(kind: pa.DataType) -> NDArray[Any]:
 
 def _same_columns(left: pa.Schema, right: pa.Schema) -> bool:
     return left.names == right.names and all(a.type == b.type for a, b in zip(left, right, strict=True))
+
+
+def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers of several ranges, one range after the other: int64 `[sum of lengths]`."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(begins - before, lengths) + np.arange(int(lengths.sum()))
 
 
 def map_table(path: Path) -> pa.Table:

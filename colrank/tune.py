@@ -94,7 +94,7 @@ def tune(
     if not queries:
         raise InputError("There is no query to tune on.")
     scans(snapshot, SearchConfig(scan="never"))
-    passages = len(snapshot.segment.filled)
+    passages = len(snapshot.contents.filled)
     full = search(snapshot, queries, k=k, config=SearchConfig(scan="always"))
     wanted = [{hit.id for hit in hits} for hits in full]
     trials: list[Trial] = []
@@ -146,7 +146,7 @@ def drawn_texts(
     """
     out: list[str] = []
     for row, random in _drawn_rows(snapshot, seed):
-        words = snapshot.segment.passage(row).text.split()
+        words = snapshot.contents.passage(row).text.split()
         if len(words) >= 3:
             begin = int(random.integers(0, max(1, len(words) - _DRAWN_WORDS + 1)))
             text = " ".join(words[begin : begin + _DRAWN_WORDS])
@@ -167,9 +167,9 @@ def _knows_any(encoder: Encoder, text: str) -> bool:
 def drawn_vectors(snapshot: Snapshot, count: int, seed: int = 0) -> list[Vectors]:
     """Queries of some token vectors each, float32 `[tokens, dim]`, drawn from random passages."""
     out: list[Vectors] = []
-    segment = snapshot.segment
+    contents = snapshot.contents
     for row, random in _drawn_rows(snapshot, seed):
-        vectors = snapshot.codec.turn_back(segment.passage_vectors(row).astype(np.float32))
+        vectors = snapshot.codec.turn_back(contents.passage_vectors(row).astype(np.float32))
         begin = int(random.integers(0, max(1, len(vectors) - _DRAWN_TOKENS + 1)))
         out.append(vectors[begin : begin + _DRAWN_TOKENS])
         if len(out) == count:
@@ -179,5 +179,5 @@ def drawn_vectors(snapshot: Snapshot, count: int, seed: int = 0) -> list[Vectors
 
 def _drawn_rows(snapshot: Snapshot, seed: int) -> Iterator[tuple[int, Any]]:
     random = np.random.default_rng(seed)
-    for row in random.permutation(snapshot.segment.filled).tolist():
+    for row in random.permutation(snapshot.contents.filled).tolist():
         yield row, random

@@ -113,8 +113,10 @@ class Problems:
 class BuildReport:
     """What a build did: counts of the whole index after it, and what went wrong on the way.
 
-    `replaced` is how many documents of the index before gave way to new ones of the same id; `notes` is
-    what else to know, for example that the model does not read the language of the text.
+    `added` are documents with a new id, `replaced` those that came again with other content, `unchanged`
+    those that came again as they were, `deleted` those that a sync no longer found; `resumed` is how many
+    passages a build that was stopped had encoded before; `notes` is what else to
+    know, for example that the model does not read the language of the text.
     """
 
     documents: int
@@ -123,7 +125,11 @@ class BuildReport:
     bytes: int
     seconds: float
     problems: Problems
+    added: int = 0
     replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    resumed: int = 0
     notes: tuple[str, ...] = ()
 
     @property

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colrank.errors import InputError
-from colrank.types import Document, Vectors
-
-
-@dataclass(frozen=True, slots=True)
-class GivenVectors:
-    """Documents whose token vectors the caller made: one passage each.
-
-    `vectors[i]` is float `[tokens, dim]` of `documents[i]`.
-    """
-
-    documents: Sequence[Document]
-    vectors: Sequence[Vectors]
 
 
 def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float32]:

@@ -67,13 +67,17 @@ class StreamSample:
         self._draws = [draws[near]]
         self._kept = len(self._draws[0])
 
-    def split(self) -> tuple[Vectors, Vectors]:
+    def split(self, most: int | None = None) -> tuple[Vectors, Vectors]:
         """The sample as two parts, float32 `[vectors, dim]` each: to train on, and to test on.
 
-        A sample of under 32 vectors has nothing to spare for the second.
+        A sample of under 32 vectors has nothing to spare for the second. The first holds at most `most`.
         """
         test = self._held_out()
-        return self._part(~test), self._part(test)
+        train = np.flatnonzero(~test)
+        if most is not None and most < len(train):
+            # Those of the lowest draws are as much a sample as all of them.
+            train = np.sort(train[np.argsort(self._draws[0][train], kind="stable")[:most]])
+        return self._vectors[0][train].astype(np.float32), self._part(test)
 
     def unseen_originals(self) -> Vectors:
         """The second part of `split` without what was decoded from codes: float32 `[vectors, dim]`."""

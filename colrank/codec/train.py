@@ -12,6 +12,9 @@ from colrank.codec.codec import Codec, even_levels, scale_table
 from colrank.codec.sample import StreamSample
 from colrank.types import Vectors
 
+_POINTS_PER_CENTROID = 64
+"""Vectors that k-means sees for each centroid, at most, where their number was asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Training:
@@ -43,12 +46,12 @@ def train_codec(
         bits: 1, 2, 4, 8; 16 or 32 train centroids only.
         kind: `linear` or `quantile`.
         seed: of k-means and of the rotation.
-        centroids: their number, if not what `centroid_count` says.
+        centroids: their number, if not what `centroid_count` says; there are never more than vectors.
     """
-    train, test = sample.split()
+    train, test = sample.split(None if centroids is None else _POINTS_PER_CENTROID * centroids)
     dim = train.shape[1]
     trained = len(train)
-    count = centroids or centroid_count(sample.seen, trained)
+    count = min(centroids, trained) if centroids else centroid_count(sample.seen, trained)
     if bits >= 16:
         codec = Codec(dim, bits, centroids=train_centroids(train, count, seed))
     elif kind == "quantile":

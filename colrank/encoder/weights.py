@@ -32,21 +32,27 @@ class TokenFrequencies:
         for token in set(token_ids):
             self._counts[token] = self._counts.get(token, 0) + 1
 
-    def remove(self, token_ids: Iterable[int]) -> None:
-        """Take back what `add` of the same passage counted."""
-        self.passages -= 1
-        for token in set(token_ids):
-            left = self._counts.get(token, 0) - 1
-            if left < 0:
+    def include(self, other: TokenFrequencies) -> None:
+        """Count what another counted, too."""
+        self.passages += other.passages
+        for token, count in other._counts.items():
+            self._counts[token] = self._counts.get(token, 0) + count
+
+    def subtract(self, other: TokenFrequencies) -> None:
+        """Take back all that another counted.
+
+        Raises:
+            IndexDamaged: it counted more than this.
+        """
+        self.passages -= other.passages
+        for token, count in other._counts.items():
+            left = self._counts.get(token, 0) - count
+            if left < 0 or self.passages < 0:
                 raise IndexDamaged(_MISMATCH)
             if left:
                 self._counts[token] = left
             else:
                 del self._counts[token]
-
-    def copy(self) -> TokenFrequencies:
-        """An independent copy."""
-        return TokenFrequencies(self._counts, self.passages)
 
     def table(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Token ids, ascending, and the number of passages that hold each."""

@@ -155,7 +155,7 @@ def measure_cascade(
                 queries=len(queries),
                 failed=len(found.failed),
                 candidates=wanted,
-                passages=len(snapshot.segment.filled),
+                passages=len(snapshot.contents.filled),
                 k=k,
                 milliseconds=sum(run.milliseconds for run in found.stages.values()),
                 search_milliseconds=search_ms,

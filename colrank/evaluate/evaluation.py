@@ -30,10 +30,10 @@ from colrank.evaluate.measures import (
 )
 from colrank.evaluate.originals import Originals
 from colrank.evaluate.prices import read_prices
-from colrank.evaluate.ranking import document_ids, ranked_documents
+from colrank.evaluate.ranking import ranked_documents
 from colrank.evaluate.runs import Run, check_run, read_run
 from colrank.evaluate.stages import StageResult, measure_stages
-from colrank.index import Segment, Snapshot
+from colrank.index import Contents, Snapshot
 from colrank.index_cascade import IndexCascade
 from colrank.search import Query, scans
 from colrank.types import Problems
@@ -173,7 +173,7 @@ def evaluate(
     problems = Problems()
     texts = judged_queries(queries)
     judged = known_judgements(texts, judgements(qrels), problems)
-    _check_documents(snapshot.segment, judged, problems)
+    _check_documents(snapshot.contents, judged, problems)
     compared = _baseline(baseline, judged, problems)
     originals = Originals(snapshot, encoder, vectors, problems) if stages else None
     if encoder is None and any(isinstance(texts[name], str) for name in judged):
@@ -277,13 +277,14 @@ def known_judgements(
     return judged
 
 
-def _check_documents(segment: Segment, judged: Qrels, problems: Problems) -> None:
+def _check_documents(contents: Contents, judged: Qrels, problems: Problems) -> None:
     named = dict.fromkeys(document for grades in judged.values() for document in grades)
-    missing = set(named).difference(document_ids(segment))
+    missing = set(named).difference(contents.rows_of(list(named)))
     if len(missing) == len(named):
+        first = next(iter(contents.live_documents()))
         raise InputError(
             f"None of the {len(named)} judged documents (such as {next(iter(named))!r}) is in the index, "
-            f"whose ids are such as {segment.document_id(0)!r}; index the judged collection by its own ids."
+            f"whose ids are such as {first.id!r}; index the judged collection by its own ids."
         )
     for name in named:
         if name in missing:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from colrank.builder import Progress, check_vectors
 from colrank.encoder import Encoder
 from colrank.errors import InputError
 from colrank.evaluate.arrays import Arrays
-from colrank.index import Snapshot, StoredDocument
+from colrank.index import Snapshot
 from colrank.passages import encoder_input
 from colrank.types import Problems, Vectors
 
@@ -40,13 +42,13 @@ class Originals:
         vectors: Mapping[str, Any] | str | Path | None,
         problems: Problems,
     ) -> None:
-        self._segment = snapshot.segment
+        self._contents = snapshot.contents
         self._dim = snapshot.manifest.dim
         self._encoder = encoder
         self._vectors = Arrays(Path(vectors)) if isinstance(vectors, str | Path) else vectors
         given = 0
         names: set[str] = set()
-        for document in self._documents():
+        for document in self._contents.live_documents():
             if document.encoded:
                 continue
             given += 1
@@ -67,28 +69,23 @@ class Originals:
             if name not in names:
                 problems.add(UNUSED, str(name))
 
-    def _documents(self) -> Iterator[StoredDocument]:
-        rows = iter(range(self._segment.entry.documents))
-        while group := list(islice(rows, 16 * WINDOW_PASSAGES)):
-            yield from self._segment.documents(group)
-
-    def windows(self, progress: Progress) -> Iterator[tuple[range, list[Vectors]]]:
-        """Rows of consecutive passages, and the float32 unit vectors `[tokens, dim]` of each.
+    def windows(self, progress: Progress) -> Iterator[tuple[NDArray[np.int64], list[Vectors]]]:
+        """Rows of passages, ascending, and the float32 unit vectors `[tokens, dim]` of each.
 
         Raises:
             InputError: a given array is not a matrix of the index's dim, naming the document.
         """
-        passages = self._segment.entry.passages
-        progress.start("encoding", passages, "passages")
-        for first in range(0, passages, WINDOW_PASSAGES):
-            rows = range(first, min(first + WINDOW_PASSAGES, passages))
-            yield rows, self._window(rows)
+        every = np.flatnonzero(self._contents.live_passages)
+        progress.start("encoding", len(every), "passages")
+        for first in range(0, len(every), WINDOW_PASSAGES):
+            rows = every[first : first + WINDOW_PASSAGES]
+            yield rows, self._window(rows.tolist())
             progress.advance(len(rows))
 
-    def _window(self, rows: range) -> list[Vectors]:
-        held = self._segment.passages(rows)
+    def _window(self, rows: Sequence[int]) -> list[Vectors]:
+        held = self._contents.passages(rows)
         owners = sorted({passage.document for passage in held})
-        documents = dict(zip(owners, self._segment.documents(owners), strict=True))
+        documents = dict(zip(owners, self._contents.documents(owners), strict=True))
         inputs: dict[int, str] = {}
         out: dict[int, Vectors] = {}
         for passage in held:

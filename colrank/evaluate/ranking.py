@@ -10,18 +10,13 @@ from numpy.typing import NDArray
 
 from colrank.builder import Progress
 from colrank.config import SearchConfig
-from colrank.index import Segment, Snapshot
+from colrank.index import Contents, Snapshot
 from colrank.score import QueryVectors, document_contenders, exact_scores
 from colrank.search import Query, search
 from colrank.shards import TokenVectors
 
 _QUERIES_AT_ONCE = 128
 """Hits carry their text, so that few queries are searched at a time."""
-
-
-def document_ids(segment: Segment) -> list[str]:
-    """Ids of all documents, by row."""
-    return [segment.document_id(row) for row in range(segment.entry.documents)]
 
 
 def ranked_documents(
@@ -42,8 +37,8 @@ def ranked_documents(
 class DocumentOrder:
     """Ids of all documents, and the place of each among them: equal scores order by id, as in a search."""
 
-    def __init__(self, segment: Segment) -> None:
-        self.ids = document_ids(segment)
+    def __init__(self, contents: Contents) -> None:
+        self.ids = contents.ids()
         self.places = np.empty(len(self.ids), dtype=np.int64)
         self.places[sorted(range(len(self.ids)), key=self.ids.__getitem__)] = np.arange(len(self.ids))
 

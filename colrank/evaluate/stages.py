@@ -26,7 +26,7 @@ from colrank.evaluate.measures import evaluate_run
 from colrank.evaluate.originals import Originals
 from colrank.evaluate.ranking import BestDocuments, DocumentOrder, ranked_documents
 from colrank.evaluate.runs import Run
-from colrank.index import Segment, Snapshot
+from colrank.index import Contents, Snapshot
 from colrank.prefilter import candidates, plan
 from colrank.score import scan, score_rows
 from colrank.search import Query, scans
@@ -101,10 +101,10 @@ def measure_stages(
     always, never = SearchConfig("always", **knobs), SearchConfig("never", **knobs)  # type: ignore[arg-type]
     name = f"{'codes' if snapshot.codec.coded else 'vectors'}, full scan"
     rows: list[tuple[str, Run]] = [
-        (EXACT, exact_documents(snapshot.segment, queries, originals, depth, progress)),
+        (EXACT, exact_documents(snapshot.contents, queries, originals, depth, progress)),
         (name, searched if full else ranked_documents(snapshot, queries, always, depth, progress)),
     ]
-    if snapshot.segment.postings is not None:
+    if snapshot.contents.postings is not None:
         rows.append((PROBE, _probed(snapshot, queries, config, depth, progress)))
         rows.append(
             (PRUNE, ranked_documents(snapshot, queries, never, depth, progress) if full else searched)
@@ -145,16 +145,16 @@ def _shared(run: Run, reference: Run) -> dict[str, float]:
 
 
 def exact_documents(
-    segment: Segment, queries: Mapping[str, Query], originals: Originals, depth: int, progress: Progress
+    contents: Contents, queries: Mapping[str, Query], originals: Originals, depth: int, progress: Progress
 ) -> Run:
     """Rank documents by the vectors of their passages before pooling and coding: brute force in float32.
 
     Args:
-        segment: whose passages `originals` gives.
+        contents: whose passages `originals` gives.
         queries: by id.
         depth: documents ranked for each query.
     """
-    order = DocumentOrder(segment)
+    order = DocumentOrder(contents)
     best = {name: BestDocuments(query.vectors, order, depth) for name, query in queries.items()}
     vectors = [query.vectors for query in queries.values()]
     for rows, blocks in originals.windows(progress):
@@ -165,7 +165,7 @@ def exact_documents(
         stacked = np.concatenate([block for block in blocks if len(block)])
         codec = whole_vectors(stacked.shape[1], 32)
         tokens = TokenVectors(codec, [codec.encode(stacked)])
-        owners = segment.passage_documents[rows.start : rows.stop][filled]
+        owners = contents.passage_documents[rows][filled]
         for held, scores in zip(best.values(), scan(vectors, tokens, offsets), strict=True):
             held.offer(filled, scores[filled], owners, tokens, offsets)
     return {query: held.ranked() for query, held in best.items()}
@@ -175,16 +175,16 @@ def _probed(
     snapshot: Snapshot, queries: Mapping[str, Query], config: SearchConfig, depth: int, progress: Progress
 ) -> Run:
     """Rank documents by every passage in the lists that a query probes."""
-    segment = snapshot.segment
+    contents = snapshot.contents
     settings = plan(snapshot, config, depth)
-    order = DocumentOrder(segment)
+    order = DocumentOrder(contents)
     found = {}
     progress.start("probing", len(queries), "queries")
     for name, query in queries.items():
-        rows = candidates(query.vectors, segment, settings, prune=False)
-        scores = score_rows(query.vectors, rows, segment.vectors, segment.offsets)
+        rows = candidates(query.vectors, contents, settings, prune=False)
+        scores = score_rows(query.vectors, rows, contents.vectors, contents.offsets)
         best = BestDocuments(query.vectors, order, depth)
-        best.offer(rows, scores, segment.passage_documents[rows], segment.vectors, segment.offsets)
+        best.offer(rows, scores, contents.passage_documents[rows], contents.vectors, contents.offsets)
         found[name] = best.ranked()
         progress.advance(1)
     return found

@@ -1,6 +1,10 @@
 """An index on disk: manifest, segments, the writer's lock, and snapshots of a committed generation."""
 
-from colrank.index.manifest import FORMAT_VERSION, CodecEntry, Knobs, Manifest, SegmentEntry
+from colrank.filters import Where
+from colrank.index.contents import Contents, Counts
+from colrank.index.deletions import write_deletions
+from colrank.index.entries import CodecEntry, DeletionEntry, Knobs, SegmentEntry
+from colrank.index.manifest import FORMAT_VERSION, Manifest, drifted
 from colrank.index.segment import Segment, StoredDocument, StoredPassage
 from colrank.index.segment_writer import SegmentWriter
 from colrank.index.store import IndexWriter, Snapshot, is_index, open_snapshot
@@ -8,6 +12,9 @@ from colrank.index.store import IndexWriter, Snapshot, is_index, open_snapshot
 __all__ = [
     "FORMAT_VERSION",
     "CodecEntry",
+    "Contents",
+    "Counts",
+    "DeletionEntry",
     "IndexWriter",
     "Knobs",
     "Manifest",
@@ -17,6 +24,9 @@ __all__ = [
     "Snapshot",
     "StoredDocument",
     "StoredPassage",
+    "Where",
+    "drifted",
     "is_index",
     "open_snapshot",
+    "write_deletions",
 ]

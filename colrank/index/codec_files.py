@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from colrank.codec import Codec, Training, whole_vectors
 from colrank.errors import IndexDamaged
-from colrank.index.manifest import CodecEntry, Manifest
+from colrank.index.entries import CodecEntry
+from colrank.index.manifest import Manifest
 from colrank.shards import map_table, sync_file, write_table
 
 

@@ -6,7 +6,7 @@ posting-offsets.arrow  posting_offset: int64; centroid c owns postings offsets[c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from colrank_kernels import offsets_are_valid
 from numpy.typing import NDArray
 
 from colrank.errors import IndexDamaged
-from colrank.shards import TokenVectors, map_table, write_table
+from colrank.shards import TokenVectors, map_table, ranges, write_table
 
 FILE = "postings.arrow"
 OFFSETS_FILE = "posting-offsets.arrow"
@@ -93,16 +93,52 @@ class Postings:
         """Passages of some centroids, one list after the other.
 
         Returns:
-            The passages, int64, and the length of each centroid's list, int64 `[centroids]`.
+            The passages, int64, and for each the place of its centroid among those asked for, int64.
 
         Raises:
             IndexDamaged: a posting names a passage that is not there.
         """
         begin = self.offsets[centroids]
         lengths = self.offsets[centroids + 1] - begin
-        before = np.cumsum(lengths) - lengths
-        places = np.repeat(begin - before, lengths) + np.arange(int(lengths.sum()))
-        rows = self._lists[places].astype(np.int64)
+        rows = self._lists[ranges(begin, lengths)].astype(np.int64)
         if len(rows) and int(rows.max()) >= self._passages:
             raise IndexDamaged("A posting names a passage that is not there; index again with --overwrite.")
-        return rows, lengths
+        return rows, np.repeat(np.arange(len(centroids)), lengths)
+
+
+class PostingsOfAll:
+    """The postings of several segments as one.
+
+    Args:
+        parts: of each segment.
+        starts: row of each segment's first passage.
+        live: bool `[passages]`, which passages may be found; None for all.
+    """
+
+    def __init__(
+        self, parts: Sequence[Postings], starts: NDArray[np.int64], live: NDArray[np.bool_] | None
+    ) -> None:
+        self._parts = list(zip(parts, starts.tolist(), strict=False))
+        self._live = live
+
+    def gather(self, centroids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Passages of some centroids, segment after segment, in each one list after the other.
+
+        Returns:
+            The passages, int64, and for each the place of its centroid among those asked for, int64.
+
+        Raises:
+            IndexDamaged: a posting names a passage that is not there.
+        """
+        found = [part.gather(centroids) for part, _ in self._parts]
+        if len(found) == 1:
+            rows, places = found[0]
+        else:
+            nothing = np.empty(0, dtype=np.int64)
+            shifted = [part + start for (part, _), (_, start) in zip(found, self._parts, strict=True)]
+            rows = np.concatenate([nothing, *shifted])
+            places = np.concatenate([nothing, *(place for _, place in found)])
+        if self._live is not None:
+            kept = self._live[rows]
+            rows, places = rows[kept], places[kept]
+        return rows, places

@@ -1,7 +1,8 @@
 """One immutable segment, opened for reading: documents, passages, offsets, and shards of tokens.
 
 documents.arrow   id, title, source, language, metadata (JSON), encoded (False where the vectors were
-                  given), first_passage; one row a document
+                  given), first_passage, content (a hash); one row a document
+ids.arrow         rows by hash of the id (colrank.index.document_ids)
 passages.arrow    document (row), ordinal, start, end, prefix (characters of the title), text
 offsets.arrow     token_offset: passage i owns tokens offsets[i]:offsets[i + 1]
 frequencies.arrow token_id, passages: in how many passages each token id occurs
@@ -22,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from colrank_kernels import offsets_are_valid
 from numpy.typing import NDArray
 
@@ -30,7 +30,11 @@ from colrank.codec import Codec
 from colrank.encoder import TokenFrequencies
 from colrank.errors import IndexDamaged
 from colrank.index.codec_files import check_sizes
-from colrank.index.manifest import SegmentEntry
+from colrank.index.deletions import Deletions
+from colrank.index.document_ids import FILE as IDS_FILE
+from colrank.index.document_ids import DocumentIds
+from colrank.index.entries import SegmentEntry
+from colrank.index.frequency_files import read_frequencies
 from colrank.index.postings import Postings
 from colrank.shards import TokenVectors, map_table
 from colrank.types import Document, Passage
@@ -40,7 +44,10 @@ POOLING_FILE = "pooling.arrow"
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document as the index keeps it: all but its text, which its passages hold."""
+    """A document as the index keeps it: all but its text, which its passages hold.
+
+    `content` is a hash of what it was made of, 0 where that is not known.
+    """
 
     row: int
     id: str
@@ -50,6 +57,7 @@ class StoredDocument:
     metadata: dict[str, Any]
     encoded: bool
     first_passage: int
+    content: int = 0
 
     def prefix_of(self, passage: StoredPassage) -> str:
         """The part of the title that was encoded before a passage of this document."""
@@ -78,19 +86,20 @@ class StoredPassage:
 
 class Segment:
     """An opened segment; every file is memory-mapped and stays open, so that a later commit cannot
-    take it away."""
+    take it away. Rows are those of its files, deleted documents among them."""
 
     def __init__(self, folder: Path, entry: SegmentEntry, codec: Codec) -> None:
         check_sizes(folder, dict(entry.files))
         self.entry = entry
-        self._documents = map_table(folder / "documents.arrow")
-        self._passages = map_table(folder / "passages.arrow")
+        self._folder = folder
+        self.document_table = map_table(folder / "documents.arrow")
+        self.passage_table = map_table(folder / "passages.arrow")
         offsets = map_table(folder / "offsets.arrow").column("token_offset")
         self.offsets: NDArray[np.int64] = offsets.chunk(0).to_numpy()
         self.vectors = TokenVectors.open(folder, entry.shards, codec, entry.tokens)
         if (
-            len(self._documents) != entry.documents
-            or len(self._passages) != entry.passages
+            len(self.document_table) != entry.documents
+            or len(self.passage_table) != entry.passages
             or len(self.offsets) != entry.passages + 1
             or not offsets_are_valid(self.offsets, entry.tokens)
         ):
@@ -98,12 +107,14 @@ class Segment:
         self.postings: Postings | None = None
         if codec.centroids is not None:
             self.postings = Postings(folder, len(codec.centroids), entry.passages)
-        self._pooling = map_table(folder / POOLING_FILE) if POOLING_FILE in entry.files else None
-        if self._pooling is not None and len(self._pooling) != entry.passages:
+        self.pooling_table = map_table(folder / POOLING_FILE) if POOLING_FILE in entry.files else None
+        if self.pooling_table is not None and len(self.pooling_table) != entry.passages:
             raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
-        self._frequencies = map_table(folder / "frequencies.arrow")
-        self.passage_documents: NDArray[np.int64] = self._passages.column("document").to_numpy()
-        self.first_passages: NDArray[np.int64] = self._documents.column("first_passage").to_numpy()
+        self.deletions: Deletions | None = None
+        if entry.deletions is not None:
+            self.deletions = Deletions(folder.parent / entry.deletions.name, entry.deletions, entry)
+        self.passage_documents: NDArray[np.int64] = self.passage_table.column("document").to_numpy()
+        self.first_passages: NDArray[np.int64] = self.document_table.column("first_passage").to_numpy()
         bounds = np.append(self.first_passages, entry.passages)
         owners = np.arange(entry.documents)
         if not offsets_are_valid(bounds, entry.passages) or not np.array_equal(
@@ -113,16 +124,29 @@ class Segment:
                 f"The documents and passages of {folder} do not fit each other; index again with --overwrite."
             )
 
+    @cached_property
     def frequencies(self) -> TokenFrequencies:
-        """In how many passages each token id occurs."""
-        ids = self._frequencies.column("token_id").to_pylist()
-        counts = self._frequencies.column("passages").to_pylist()
-        total = int(self._frequencies.schema.metadata[b"passages"])
-        return TokenFrequencies(dict(zip(ids, counts, strict=True)), total)
+        """In how many passages each token id occurs, those of deleted documents left out."""
+        found = read_frequencies(self._folder)
+        if self.deletions is not None:
+            found.subtract(self.deletions.frequencies)
+        return found
+
+    @cached_property
+    def passage_counts(self) -> NDArray[np.int64]:
+        """Passages of each document: int64 `[documents]`."""
+        return np.diff(np.append(self.first_passages, self.entry.passages))
+
+    @cached_property
+    def live(self) -> NDArray[np.bool_]:
+        """Which documents are not deleted: bool `[documents]`."""
+        if self.deletions is None:
+            return np.ones(self.entry.documents, dtype=bool)
+        return ~self.deletions.deleted
 
     def documents(self, rows: Sequence[int]) -> list[StoredDocument]:
         """The documents of some rows, in that order."""
-        found = self._documents.take(pa.array(rows, pa.int64())).to_pylist()
+        found = self.document_table.take(pa.array(rows, pa.int64())).to_pylist()
         return [
             StoredDocument(row=row, **{**values, "metadata": json.loads(values["metadata"])})
             for row, values in zip(rows, found, strict=True)
@@ -130,7 +154,7 @@ class Segment:
 
     def passages(self, rows: Sequence[int]) -> list[StoredPassage]:
         """The passages of some rows, in that order."""
-        found = self._passages.take(pa.array(rows, pa.int64())).to_pylist()
+        found = self.passage_table.take(pa.array(rows, pa.int64())).to_pylist()
         return [StoredPassage(row=row, **values) for row, values in zip(rows, found, strict=True)]
 
     def document(self, row: int) -> StoredDocument:
@@ -143,12 +167,37 @@ class Segment:
 
     def document_id(self, row: int) -> str:
         """Id of the document of a row."""
-        return str(self._documents.column("id")[row].as_py())
+        return str(self.document_table.column("id")[row].as_py())
 
-    def document_row(self, document_id: str) -> int | None:
-        """Row of the document with this id, or None."""
-        row = pc.index(self._documents.column("id"), pa.scalar(document_id, pa.string())).as_py()
-        return None if row < 0 else int(row)
+    def content_hash(self, row: int) -> int:
+        """Hash of what the document of a row was made of, 0 where that is not known."""
+        if "content" not in self.document_table.schema.names:  # of format version 2
+            return 0
+        return int(self.document_table.column("content")[row].as_py())
+
+    @cached_property
+    def _ids(self) -> DocumentIds:
+        if IDS_FILE in self.entry.files:
+            return DocumentIds.open(self._folder, self.entry.documents)
+        return DocumentIds.of(self.document_table.column("id").to_pylist())
+
+    def document_rows(self, ids: Sequence[str], hashes: NDArray[np.uint64]) -> dict[str, int]:
+        """Rows of the documents with these ids that are not deleted, by id; `hashes` are those of the ids.
+
+        Raises:
+            IndexDamaged: the table of ids names a row that is not there.
+        """
+        found = {}
+        for name, rows in zip(ids, self._ids.candidates(hashes), strict=True):
+            for row in rows.tolist():
+                if row >= self.entry.documents:
+                    raise IndexDamaged(
+                        f"{IDS_FILE} of {self._folder} names a document that is not there; index again with "
+                        "--overwrite."
+                    )
+                if self.live[row] and self.document_id(row) == name:
+                    found[name] = row
+        return found
 
     def passages_of(self, document_row: int) -> range:
         """Rows of a document's passages."""
@@ -162,28 +211,14 @@ class Segment:
 
         None where tokens are not pooled; an empty array for a passage of given vectors.
         """
-        if self._pooling is None:
+        if self.pooling_table is None:
             return None
-        found = self._pooling.column("labels").take(pa.array(rows, pa.int64())).to_pylist()
+        found = self.pooling_table.column("labels").take(pa.array(rows, pa.int64())).to_pylist()
         return [np.array(labels, dtype=np.int64) for labels in found]
 
     def unpooled(self, rows: Sequence[int]) -> list[int]:
         """Tokens of some passages before pooling."""
-        if self._pooling is None:
+        if self.pooling_table is None:
             return [int(self.offsets[row + 1] - self.offsets[row]) for row in rows]
-        found: list[int] = self._pooling.column("unpooled").take(pa.array(rows, pa.int64())).to_pylist()
+        found: list[int] = self.pooling_table.column("unpooled").take(pa.array(rows, pa.int64())).to_pylist()
         return found
-
-    @cached_property
-    def filled(self) -> NDArray[np.int64]:
-        """Rows of the passages that have tokens, ascending."""
-        return np.flatnonzero(np.diff(self.offsets))
-
-    @cached_property
-    def filled_documents(self) -> int:
-        """How many documents have a passage with tokens."""
-        return len(np.unique(self.passage_documents[self.filled]))
-
-    def passage_vectors(self, row: int) -> NDArray[np.float32] | NDArray[np.float16]:
-        """Token vectors of a passage in the codec's space, `[tokens, dim]`."""
-        return self.vectors.read(int(self.offsets[row]), int(self.offsets[row + 1]))

@@ -8,24 +8,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from colrank.codec import Codec, Columns, StreamSample
 from colrank.encoder import TokenFrequencies
 from colrank.index.codec_files import checksums
-from colrank.index.manifest import SegmentEntry
+from colrank.index.document_ids import id_hashes, write_ids
+from colrank.index.entries import SegmentEntry
+from colrank.index.frequency_files import write_frequencies
 from colrank.index.postings import write_postings
+from colrank.index.row_writer import RowWriter
 from colrank.index.segment import POOLING_FILE, Segment
-from colrank.shards import ShardWriter, TokenVectors, sync_file, write_table
+from colrank.shards import ShardWriter, TokenVectors, ranges, sync_file, write_table
 from colrank.types import Document, Passage
 
-_ROWS = 4096
 _CODED_AT_ONCE = 1 << 15
 _TESTED_AT_ONCE = 1 << 10
+_COPIED_AT_ONCE = 1 << 12
+"""Passages of other segments that are copied at once."""
 
 _DOCUMENTS = pa.schema(
     [
@@ -36,6 +40,7 @@ _DOCUMENTS = pa.schema(
         ("metadata", pa.large_string()),
         ("encoded", pa.bool_()),
         ("first_passage", pa.int64()),
+        ("content", pa.uint64()),
     ]
 )
 _PASSAGES = pa.schema(
@@ -48,40 +53,6 @@ _PASSAGES = pa.schema(
         ("text", pa.large_string()),
     ]
 )
-
-
-class _RowWriter:
-    """Writes rows to an Arrow IPC file in batches of a fixed size."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
-        self._file = pa.OSFile(str(path), "wb")
-        self._writer = pa.ipc.new_file(self._file, schema)
-        self._schema = schema
-        self._rows: list[tuple[Any, ...]] = []
-
-    def add(self, *row: Any) -> None:
-        self._rows.append(row)
-        if len(self._rows) == _ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        columns = [
-            pa.array(values, type=kind.type)
-            for values, kind in zip(zip(*self._rows, strict=True), self._schema, strict=True)
-        ]
-        self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
-        self._rows = []
-
-    def close(self) -> None:
-        if self._rows:
-            self._flush()
-        self._writer.close()
-        self._file.close()
-        sync_file(self._path)
-
-    def abandon(self) -> None:
-        self._file.close()
 
 
 class SegmentWriter:
@@ -105,18 +76,19 @@ class SegmentWriter:
         self._folder = folder
         self._codec = whole
         self._sample = sample
-        self._documents = _RowWriter(folder / "documents.arrow", _DOCUMENTS)
-        self._passages = _RowWriter(folder / "passages.arrow", _PASSAGES)
-        self._pooling: _RowWriter | None = None
+        self._documents = RowWriter(folder / "documents.arrow", _DOCUMENTS)
+        self._passages = RowWriter(folder / "passages.arrow", _PASSAGES)
+        self._pooling: RowWriter | None = None
         if longest:
             label = pa.uint8() if longest <= 1 << 8 else pa.uint16() if longest <= 1 << 16 else pa.uint32()
             schema = pa.schema([("labels", pa.large_list(label)), ("unpooled", pa.int64())])
-            self._pooling = _RowWriter(folder / POOLING_FILE, schema)
+            self._pooling = RowWriter(folder / POOLING_FILE, schema)
         self._shards = ShardWriter(folder, whole.schema, "tokens")
         self._stored: list[tuple[TokenVectors, int, int]] = []
         self._squared_error = 0.0
         self._tested = 0
         self._offsets = array("q", [0])
+        self._hashes = array("Q")
         self._language_tokens: Counter[str] = Counter()
         self.documents = 0
         self.unpooled_tokens = 0
@@ -139,12 +111,14 @@ class SegmentWriter:
         vectors: Sequence[NDArray[np.float32] | NDArray[np.float16]],
         *,
         encoded: bool,
+        content: int = 0,
         labels: Sequence[NDArray[np.int64]] | None = None,
         unpooled: Sequence[int] | None = None,
     ) -> None:
         """Append a document with the vectors `[tokens, dim]` of each of its passages.
 
         Args:
+            content: hash of what the document was made of, 0 where that is not known.
             encoded: whether the index's model made them, which decides whether their tokens are known.
             labels: where tokens were pooled, for each passage the stored token of each that was encoded.
             unpooled: tokens of each passage before pooling, where `labels` do not say.
@@ -152,7 +126,7 @@ class SegmentWriter:
         if unpooled is None:
             unpooled = list(map(len, vectors if labels is None else labels))
         lengths = list(map(len, vectors))
-        self._add_rows(document, language, passages, lengths, encoded, labels, unpooled)
+        self._add_rows(document, language, passages, lengths, encoded, content, labels, unpooled)
         for block in vectors:
             self._spool(block)
 
@@ -162,27 +136,65 @@ class SegmentWriter:
             if self._sample is not None:
                 self._sample.add(block)
 
-    def add_stored(
-        self,
-        document: Document,
-        language: str,
-        passages: Sequence[Passage],
-        source: Segment,
-        rows: range,
-        *,
-        encoded: bool,
-    ) -> None:
-        """Append a document of another segment with its tokens, before anything new is added."""
-        labels = source.labels(rows) if self._pooling else None
-        begin, end = int(source.offsets[rows.start]), int(source.offsets[rows.stop])
-        lengths = np.diff(source.offsets[rows.start : rows.stop + 1]).tolist()
-        self._add_rows(document, language, passages, lengths, encoded, labels, source.unpooled(rows))
-        if source.vectors.codec.centroids is None:
-            self._spool(source.vectors.read(begin, end))
-        elif self._stored and self._stored[-1][0] is source.vectors and self._stored[-1][2] == begin:
-            self._stored[-1] = (source.vectors, self._stored[-1][1], end)
+    def add_segment(self, source: Segment, live: NDArray[np.bool_]) -> None:
+        """Append some documents of another segment with their tokens, before any that is new.
+
+        Args:
+            source: opened with the codec of the index, or with whole vectors.
+            live: which documents, bool `[documents]`.
+        """
+        rows = np.flatnonzero(live)
+        counts = source.passage_counts[rows]
+        ends = np.cumsum(counts)
+        begin = 0
+        while begin < len(rows):
+            before = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, before + _COPIED_AT_ONCE, side="right")))
+            owned = ranges(source.first_passages[rows[begin:end]], counts[begin:end])
+            self._copy(source, rows[begin:end], owned)
+            begin = end
+        error, tokens = source.entry.squared_error, source.entry.live_tokens
+        if error is not None and tokens:
+            # What is taken over as it is was measured when it was coded.
+            self._squared_error += error * tokens
+            self._tested += tokens
+
+    def _copy(self, source: Segment, rows: NDArray[np.int64], passages: NDArray[np.int64]) -> None:
+        """Append some documents of a segment, given with all their passages."""
+        counts = source.passage_counts[rows]
+        documents = source.document_table.take(pa.array(rows))
+        firsts = self.passages + np.cumsum(counts) - counts
+        self._hashes.extend(id_hashes(documents.column("id").to_pylist()).tolist())
+        if "content" not in documents.schema.names:  # of format version 2
+            documents = documents.append_column("content", pa.array(np.zeros(len(rows), dtype=np.uint64)))
+        place = documents.schema.get_field_index("first_passage")
+        self._documents.add_table(documents.set_column(place, "first_passage", pa.array(firsts)))
+        owners = self.documents + np.repeat(np.arange(len(rows)), counts)
+        held = source.passage_table.take(pa.array(passages))
+        self._passages.add_table(
+            held.set_column(held.schema.get_field_index("document"), "document", pa.array(owners))
+        )
+        lengths = source.offsets[passages + 1] - source.offsets[passages]
+        self._offsets.extend((self.tokens + np.cumsum(lengths)).tolist())
+        languages = documents.column("language").to_pylist()
+        by_document = np.bincount(owners - self.documents, weights=lengths, minlength=len(rows))
+        for language, tokens in zip(languages, by_document.tolist(), strict=True):
+            self._language_tokens[language] += int(tokens)
+        if self._pooling and source.pooling_table is not None:
+            pooled = source.pooling_table.take(pa.array(passages))
+            self._pooling.add_table(pooled)
+            self.unpooled_tokens += int(pc.sum(pooled.column("unpooled")).as_py() or 0)
         else:
-            self._stored.append((source.vectors, begin, end))
+            self.unpooled_tokens += int(lengths.sum())
+        self.documents += len(rows)
+        for begin, end in _runs(source.offsets[passages], source.offsets[passages + 1]):
+            if source.vectors.codec.centroids is None:
+                for first in range(begin, end, _CODED_AT_ONCE):
+                    self._spool(source.vectors.read(first, min(first + _CODED_AT_ONCE, end)))
+            elif self._stored and self._stored[-1][0] is source.vectors and self._stored[-1][2] == begin:
+                self._stored[-1] = (source.vectors, self._stored[-1][1], end)
+            else:
+                self._stored.append((source.vectors, begin, end))
 
     def _add_rows(
         self,
@@ -191,9 +203,11 @@ class SegmentWriter:
         passages: Sequence[Passage],
         lengths: Sequence[int],
         encoded: bool,
+        content: int,
         labels: Sequence[NDArray[np.int64]] | None,
         unpooled: Sequence[int],
     ) -> None:
+        self._hashes.extend(id_hashes([document.id]).tolist())
         self._documents.add(
             document.id,
             document.title,
@@ -202,6 +216,7 @@ class SegmentWriter:
             json.dumps(dict(document.metadata), ensure_ascii=False),
             encoded,
             self.passages,
+            content,
         )
         for place, (passage, length) in enumerate(zip(passages, lengths, strict=True)):
             self._passages.add(
@@ -229,6 +244,8 @@ class SegmentWriter:
         self._shards.close()
         spooled = self._shards.files
         whole = TokenVectors.open(self._folder, spooled, self._codec, self._shards.tokens)
+        if any(tokens.codec is not codec for tokens, _, _ in self._stored):
+            self._squared_error, self._tested = 0.0, 0
         self._codec = codec
         self._shards = ShardWriter(self._folder, codec.schema, "codes")
         for tokens, begin, end in _pieces([*self._stored, (whole, 0, len(whole))]):
@@ -267,13 +284,8 @@ class SegmentWriter:
         write_table(
             pa.table({"token_offset": offsets}), self._folder / "offsets.arrow", rows=max(1, len(offsets))
         )
-        ids, counts = frequencies.table()
-        write_table(
-            pa.table({"token_id": ids, "passages": counts}).replace_schema_metadata(
-                {"passages": str(frequencies.passages)}
-            ),
-            self._folder / "frequencies.arrow",
-        )
+        write_ids(self._folder, np.frombuffer(self._hashes, dtype=np.uint64))
+        write_frequencies(frequencies, self._folder)
         if self._codec.centroids is not None:
             tokens = TokenVectors.open(self._folder, self._shards.files, self._codec, self._shards.tokens)
             write_postings(self._folder, tokens, offsets, len(self._codec.centroids))
@@ -302,6 +314,16 @@ class SegmentWriter:
             if self._pooling:
                 self._pooling.abandon()
             self._shards.abandon()
+
+
+def _runs(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Ranges that follow one another without a gap, joined."""
+    if not len(begins):
+        return
+    cuts = np.flatnonzero(begins[1:] != ends[:-1])
+    firsts = begins[np.concatenate([[0], cuts + 1])]
+    lasts = ends[np.concatenate([cuts, [len(ends) - 1]])]
+    yield from zip(firsts.tolist(), lasts.tolist(), strict=True)
 
 
 def _pieces(

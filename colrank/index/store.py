@@ -4,47 +4,102 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
 
 from colrank.codec import Codec, StreamSample, Training
 from colrank.config import INDEX_LOCK
 from colrank.encoder import TokenFrequencies, weights_apply
 from colrank.errors import IndexDamaged, IndexLocked, InputError
+from colrank.filters import MetadataTable, Where
 from colrank.index.codec_files import read_codec, write_codec
-from colrank.index.manifest import (
-    CodecEntry,
-    Manifest,
+from colrank.index.contents import Contents
+from colrank.index.entries import CodecEntry, SegmentEntry
+from colrank.index.generations import (
     manifest_generations,
     manifest_path,
     read_manifest,
     write_manifest,
 )
+from colrank.index.manifest import Manifest
 from colrank.index.segment import Segment
 from colrank.index.segment_writer import SegmentWriter
 from colrank.shards import sync_file
 
 _BUILDING = "building"
+_RESUMED = "encoded"
 _PATIENCE = 100
-_PARTS = ("segment-*", "codec-*")
+_PARTS = ("segment-*", "codec-*", "deleted-*")
 
 
 class Snapshot:
     """One committed generation, opened for reading."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        if len(manifest.segments) != 1:
-            raise IndexDamaged(
-                f"The manifest of {folder} names {len(manifest.segments)} segments, and this colrank writes "
-                "one; index again with --overwrite."
-            )
         self.folder = folder
         self.manifest = manifest
         self.codec = read_codec(folder, manifest)
-        self.segment = Segment(folder / manifest.segments[0].name, manifest.segments[0], self.codec)
-        self.frequencies: TokenFrequencies = self.segment.frequencies()
+        segments = [Segment(folder / entry.name, entry, self.codec) for entry in manifest.segments]
+        self.contents = Contents(segments, self.codec)
+
+    @property
+    def segment(self) -> Contents:
+        return self.contents
+
+    @property
+    def frequencies(self) -> TokenFrequencies:
+        """In how many passages each token id occurs."""
+        return self.contents.frequencies
+
+    @cached_property
+    def metadata(self) -> MetadataTable:
+        """What documents can be filtered by."""
+        return MetadataTable([segment.document_table for segment in self.contents.segments])
+
+    def matching(self, where: Where) -> NDArray[np.int64]:
+        """Rows of the documents that a search or a deletion is limited to, ascending, without deleted ones.
+
+        Raises:
+            InputError: the filter is not one, or the index holds no document of an id.
+        """
+        chosen = self.contents.live.copy()
+        if where.ids is not None:
+            rows = self.contents.rows_of(list(where.ids))
+            for name in where.ids:
+                if name not in rows:
+                    raise InputError(
+                        f"There is no document {name!r} in the index; ids are those that search prints."
+                    )
+            named = np.zeros(len(chosen), dtype=bool)
+            named[list(rows.values())] = True
+            chosen &= named
+        if where.filter is not None or where.path_prefix is not None:
+            chosen &= self.metadata.rows(replace(where, ids=None))
+        return np.flatnonzero(chosen)
+
+    def findable(self, where: Where) -> tuple[NDArray[np.int64], list[str]]:
+        """Rows of the passages with tokens that a search is limited to, and what to know of the filter.
+
+        Raises:
+            InputError: as `matching`.
+        """
+        chosen = np.zeros(self.contents.document_rows, dtype=bool)
+        chosen[self.matching(where)] = True
+        filled = self.contents.filled
+        words = set(re.findall(r"\w+", (where.filter or "").lower()))
+        told = []
+        if words:
+            told = [text for name, text in self.metadata.conflicts.items() if name.lower() in words]
+        return filled[chosen[self.contents.passage_documents[filled]]], told
 
     @property
     def weighted(self) -> bool:
@@ -53,7 +108,7 @@ class Snapshot:
         return model is not None and weights_apply(
             self.manifest.token_weights,  # type: ignore[arg-type]
             embedded=self.manifest.model_location == "embedded",
-            language_tokens=self.segment.entry.language_tokens,
+            language_tokens=self.contents.counts.language_tokens,
         )
 
 
@@ -84,9 +139,9 @@ def is_index(folder: Path) -> bool:
 class IndexWriter:
     """Holds the writer's lock, a folder to build in, and the commit that ends it.
 
-    Used as a context manager. Left by an error, Ctrl-C included, it removes what was being built, and
-    the folder itself where nothing was ever committed in it. What a killed writer left behind is
-    removed by the next one.
+    Used as a context manager. Left by an error, Ctrl-C included, it removes what was being built, but for
+    what the next build can go on from (`resumed`), and the folder itself where nothing is left in it. What a
+    killed writer left behind is removed by the next one.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -103,13 +158,41 @@ class IndexWriter:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._created = missing
             self._lock = _locked(self.folder)
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"process {os.getpid()}".encode(), 0)
+            self.building.mkdir(exist_ok=True)
+            self._clear()
+            self._clear_strays()
         except OSError as error:
+            self._release()
             raise InputError(f"Cannot write an index at {self.folder}: {error.strerror}.") from error
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"process {os.getpid()}".encode(), 0)
-        shutil.rmtree(self.building, ignore_errors=True)
-        self.building.mkdir()
         return self
+
+    @property
+    def resumed(self) -> Path:
+        """Folder of what the next writer goes on from when this one is killed or fails."""
+        return self.building / _RESUMED
+
+    def _clear(self) -> None:
+        """Remove what was being built, but for what a later writer can go on from."""
+        for path in self.building.iterdir() if self.building.is_dir() else ():
+            if path.name != _RESUMED:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def _clear_strays(self) -> None:
+        """Remove what writers that were killed around their commits left: parts that no generation names."""
+        if is_index(self.folder):
+            newest = read_manifest(self.folder)
+            self._remove_others(newest.generation, newest.parts)
+
+    def _remove_others(self, generation: int, parts: Collection[str]) -> None:
+        for older in manifest_generations(self.folder):
+            if older < generation:
+                manifest_path(self.folder, older).unlink()
+        for pattern in _PARTS:
+            for path in self.folder.glob(pattern):
+                if path.name not in parts:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def newest_generation(self) -> int:
         """Number of the newest committed generation, 0 when there is none."""
@@ -129,12 +212,16 @@ class IndexWriter:
         """Write the tables of a codec, inside the folder of what is being built."""
         return write_codec(self.building / f"codec-{generation:08d}", codec, training)
 
+    def deletions_folder(self, generation: int, segment: SegmentEntry) -> Path:
+        """Where a generation builds what it deletes from a segment."""
+        return self.building / f"deleted-{generation:08d}-{segment.number}"
+
     def commit(self, manifest: Manifest) -> None:
         """Move the built segments into place, commit the manifest, and remove older generations.
 
         A reader that has an older generation open keeps it: its files stay mapped.
         """
-        kept = _parts(manifest)
+        kept = manifest.parts
         for name in kept:
             built = self.building / name
             if built.is_dir():
@@ -145,38 +232,37 @@ class IndexWriter:
         sync_file(self.folder)
         write_manifest(self.folder, manifest, self.building)
         self._moved = []
-        for generation in manifest_generations(self.folder):
-            if generation < manifest.generation:
-                manifest_path(self.folder, generation).unlink()
-        for pattern in _PARTS:
-            for path in self.folder.glob(pattern):
-                if path.name not in kept:
-                    shutil.rmtree(path, ignore_errors=True)
+        self._remove_others(manifest.generation, kept)
+        shutil.rmtree(self.resumed, ignore_errors=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self.building, ignore_errors=True)
+        self._clear()
+        with suppress(OSError):
+            self.resumed.rmdir()  # nothing to go on from
+        with suppress(OSError):
+            self.building.rmdir()
         if self._moved:
             # Stopped between moving segments and the commit, or just after it.
-            named = _parts(read_manifest(self.folder)) if is_index(self.folder) else set()
+            named = read_manifest(self.folder).parts if is_index(self.folder) else {}
             for path in self._moved:
                 if path.name not in named:
                     shutil.rmtree(path, ignore_errors=True)
-        if not is_index(self.folder):
+        self._release()
+
+    def _release(self) -> None:
+        """Give the lock back; take the folder away where nothing is in it."""
+        if self._lock is not None and not is_index(self.folder) and not self.building.exists():
             (self.folder / INDEX_LOCK).unlink(missing_ok=True)
+        if not is_index(self.folder):
             for path in self._created:
                 with suppress(OSError):
                     path.rmdir()
         if self._lock is not None:
             os.ftruncate(self._lock, 0)
             os.close(self._lock)
-
-
-def _parts(manifest: Manifest) -> set[str]:
-    """Folders that a generation consists of."""
-    codec = set() if manifest.codec is None else {manifest.codec.name}
-    return codec | {entry.name for entry in manifest.segments}
+            self._lock = None
 
 
 def _locked(folder: Path) -> int:

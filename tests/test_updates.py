@@ -1,0 +1,155 @@
+"""An index that lives, by random updates, held against a dictionary and brute force."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from colrank import ColRank
+from colrank.builder import due
+from colrank.errors import InputError
+
+DIM = 12
+NAMES = [f"d{number}" for number in range(12)]
+
+
+def unit(random: np.random.Generator, tokens: int) -> np.ndarray:
+    """Unit vectors `[tokens, DIM]` that float16 holds exactly up to rounding."""
+    vectors = random.standard_normal((tokens, DIM)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def brute_force(index: ColRank, held: dict[str, np.ndarray], query: np.ndarray) -> list[tuple[str, float]]:
+    """All documents by MaxSim over what the index's codec makes of their vectors, ties by id."""
+    codec = index.snapshot.codec
+    kind = np.float32 if index.snapshot.manifest.bits == 32 else np.float16
+    turned = codec.turn(query).astype(np.float64)
+    found = []
+    for name, vectors in held.items():
+        stored = vectors.astype(kind)
+        decoded = codec.decode(codec.encode(stored)).astype(np.float64)
+        found.append((-np.float32((turned @ decoded.T).max(axis=1).sum()), name))
+    return [(name, float(-score)) for score, name in sorted(found)]
+
+
+class Life(RuleBasedStateMachine):
+    """Random updates of one index; after each it must answer as a dictionary of vectors does."""
+
+    bits: int | None = 32
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.held: dict[str, np.ndarray] = {}
+        self.random = np.random.default_rng(0)
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @initialize(seed=st.integers(0, 1 << 16))
+    def begin(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.index = ColRank.create(self.folder / "i", model=None, bits=self.bits)
+        # Enough tokens that the codec, trained on these, is not trained again by the additions below.
+        first = {f"first{number}": unit(self.random, 40) for number in range(8)}
+        self.index.add_embeddings(list(first), list(first.values()))
+        self.held |= first
+
+    @rule(names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=4), tokens=st.integers(1, 6))
+    def add(self, names: list[str], tokens: int) -> None:
+        arrays = [unit(self.random, tokens) for _ in names]
+        before = set(self.held)
+        report = self.index.add_embeddings(names, arrays)
+        self.held |= dict(zip(names, arrays, strict=True))
+        assert report.replaced == len(before & set(names))
+        assert report.added == len(set(names) - before)
+
+    @precondition(lambda self: len(self.held) > 1)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        names = data.draw(st.sets(st.sampled_from(sorted(self.held)), min_size=1, max_size=3))
+        assert sorted(self.index.delete(sorted(names))) == sorted(names)
+        for name in names:
+            del self.held[name]
+
+    @rule()
+    def delete_what_is_not_there(self) -> None:
+        with pytest.raises(InputError, match="'nowhere'"):
+            self.index.delete(["nowhere"])
+
+    @rule()
+    def compact(self) -> None:
+        self.index.compact()
+        assert len(self.index.snapshot.manifest.segments) == min(1, len(self.held))
+        assert all(entry.deletions is None for entry in self.index.snapshot.manifest.segments)
+
+    @rule()
+    def reopen(self) -> None:
+        self.index = ColRank.open(self.folder / "i")
+
+    @rule(name=st.sampled_from(NAMES))
+    def another_writes(self, name: str) -> None:
+        vectors = unit(self.random, 3)
+        ColRank.open(self.folder / "i").add_embeddings([name], [vectors])
+        self.held[name] = vectors
+        assert self.index.refresh()
+        assert not self.index.refresh()
+
+    @invariant()
+    def answers_as_the_dictionary(self) -> None:
+        if not hasattr(self, "index"):
+            return
+        query = unit(self.random, 3)
+        wanted = brute_force(self.index, self.held, query)
+        assert len(self.index) == len(self.held)
+        found = [(hit.document, hit.score) for hit in self.index.search(query, 100, scan="always")]
+        assert found == [(name, pytest.approx(score, abs=1e-6)) for name, score in wanted]
+        assert [hit.document for hit in self.index.search(query, 3, scan="always")] == [
+            name for name, _ in wanted[:3]
+        ]
+        counts = self.index.snapshot.contents.counts
+        assert counts.tokens == sum(map(len, self.held.values()))
+        assert due(self.index.snapshot.manifest) is None
+
+    @invariant()
+    def no_file_is_left_over(self) -> None:
+        if not hasattr(self, "index"):
+            return
+        manifest = self.index.snapshot.manifest
+        names = {path.name for path in (self.folder / "i").iterdir()}
+        assert names == {*manifest.parts, f"manifest-{manifest.generation:08d}.json", "colrank.lock"}
+
+
+class CodedLife(Life):
+    """The same with residual codes and a prefilter."""
+
+    bits = 2
+
+    @invariant()
+    def the_prefilter_gives_enough_and_the_same_scores(self) -> None:
+        if not hasattr(self, "index") or not self.held:
+            return
+        query = unit(self.random, 2)
+        full = {hit.id: hit.score for hit in self.index.search(query, 100, scan="always")}
+        found = self.index.search(query, 5, scan="never", nprobe=2, shortlist=5)
+        assert len(found) == min(5, len(self.held))
+        assert all(full[hit.id] == hit.score for hit in found)
+
+
+_FEW = settings(
+    max_examples=8,
+    stateful_step_count=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+TestLife = Life.TestCase
+TestLife.settings = _FEW
+TestCodedLife = CodedLife.TestCase
+TestCodedLife.settings = _FEW
