@@ -1,13 +1,28 @@
-"""`colrank index`: folders and files into a new index."""
+"""`colrank index`: folders and files into a new index, or read again into one that is there."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from colrank.cli.options import PATH, field_options, index_option, model_options
-from colrank.config import BITS, DEFAULT_BITS, EMBEDDED_MODEL, SMALL_TOKENS, FieldNames, Kind, TokenWeights
+from colrank.cli.options import PATH, field_names, field_options, index_option, model_options
+from colrank.config import BITS, DEFAULT_BITS, EMBEDDED_MODEL, SMALL_TOKENS, Kind, TokenWeights
+from colrank.errors import InputError
+
+_SETTINGS = (
+    "projection",
+    "passage_tokens",
+    "overlap",
+    "token_weights",
+    "bits",
+    "kind",
+    "pool",
+    "centroids",
+    "seed",
+)
 
 
 @click.command("index", short_help="Index folders and files of text.")
@@ -62,10 +77,16 @@ from colrank.config import BITS, DEFAULT_BITS, EMBEDDED_MODEL, SMALL_TOKENS, Fie
     show_default=True,
     help="About so many similar tokens of a passage become one vector; 1 keeps all.",
 )
+@click.option("--centroids", type=int, help="Their number. [default: follows the number of tokens]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the sample, rotation and k-means.")
 @field_options
 @click.option("--strict", is_flag=True, help="Any document that cannot be read is an error.")
+@click.option(
+    "--keep-missing", is_flag=True, help="Of an index that is there: keep documents that are no longer found."
+)
+@click.pass_context
 def command(
+    ctx: click.Context,
     paths: tuple[Path, ...],
     index: Path,
     overwrite: bool,
@@ -80,24 +101,42 @@ def command(
     bits: int | None,
     kind: Kind,
     pool: int,
+    centroids: int | None,
     seed: int,
     id_field: tuple[str, ...],
     title_field: tuple[str, ...],
     text_field: tuple[str, ...],
     strict: bool,
+    keep_missing: bool,
 ) -> None:
     """Index folders (with all below them, hidden ones left out) and files.
 
     Reads .txt .md .rst .html .jsonl .csv .tsv .parquet .arrow, BEIR corpus.jsonl and MS MARCO
     collection.tsv; the text ones also gzipped.
+
+    Where the index is there already, the paths are read again: what is new is added, what changed replaced,
+    what is gone deleted, and nothing encoded twice. A build that was stopped goes on where it stood.
     """
     from colrank.api import ColRank
     from colrank.cli.progress import Bars
-    from colrank.cli.render import print_build
+    from colrank.cli.render import print_build, print_update
     from colrank.corpus import find_files
+    from colrank.index import is_index
     from colrank.types import Problems
 
     find_files(paths, Problems())  # a wrong path is told before the model is loaded
+    fields = field_names(id_field, title_field, text_field)
+    if is_index(index) and not overwrite:
+        opened = ColRank.open(
+            index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+        )
+        _check_settings(ctx, index, opened.snapshot.manifest)
+        with Bars() as bars:
+            report = opened.sync(
+                paths, fields=fields, strict=strict, keep_missing=keep_missing, progress=bars
+            )
+        print_update(index, report)
+        return
     built = ColRank.create(
         index,
         model=model or EMBEDDED_MODEL,
@@ -111,17 +150,43 @@ def command(
         bits=bits,
         kind=kind,
         pool=pool,
+        centroids=centroids,
         seed=seed,
         overwrite=overwrite,
-    )
-    default = FieldNames()
-    fields = FieldNames(
-        id_field or default.id_field, title_field or default.title_field, text_field or default.text_field
     )
     try:
         with Bars() as bars:
             report = built.add_files(paths, fields=fields, strict=strict, progress=bars)
     except KeyboardInterrupt:
-        click.echo("What was being built is removed; an index that was there before stands.", err=True)
+        click.echo(
+            "What was encoded is kept: the same command goes on from there. An index that was there before "
+            "stands.",
+            err=True,
+        )
         raise
     print_build(index, report, built.stats(), built.encoder.notes)
+
+
+def _check_settings(ctx: click.Context, index: Path, manifest: Any) -> None:
+    """Refuse settings that the index that is there was not made with.
+
+    Raises:
+        InputError: naming the first of them.
+    """
+    from colrank.encoder import projection_option
+
+    for name in _SETTINGS:
+        source = ctx.get_parameter_source(name)
+        asked = ctx.params[name]
+        if source in (None, ParameterSource.DEFAULT):
+            continue
+        if name == "projection":
+            held = projection_option(manifest.model.projection) if manifest.model else None
+        else:
+            held = getattr(manifest, name)
+        if asked != held and not (asked == "auto" and name == "projection"):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{index} was made with {option} {held if held is not None else 'left to the default'} and "
+                f"{asked} was asked for; leave {option} out, or make the index anew with --overwrite."
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from io import TextIOWrapper
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from colrank.config import load_toml
 from colrank.errors import ColRankError, InputError
 
 _COMMANDS = {
-    "index": "Index folders and files of text.",
+    "index": "Index folders and files of text, or bring their index up to date.",
+    "add": "Add folders and files to an index.",
+    "delete": "Delete documents from an index.",
+    "compact": "Merge the segments of an index and drop what was deleted.",
     "search": "Find the passages that answer a query.",
     "rerank": "Rerank candidates that another search found.",
     "explain": "Show token by token why a passage matched.",
@@ -24,6 +28,8 @@ _COMMANDS = {
     "compare": "Show what each byte of storage buys on your corpus.",
     "tune": "Find the fastest search settings for a wanted recall.",
     "stats": "Show what an index holds and costs.",
+    "export": "Write an index as plain Parquet.",
+    "import": "Make an index of what export wrote.",
 }
 
 
@@ -36,7 +42,9 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"colrank.cli.{cmd_name}")
+        # A module cannot be named by a word of the language.
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        module = importlib.import_module(f"colrank.cli.{name}")
         command: click.Command = module.command
         return command
 

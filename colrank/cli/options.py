@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from colrank.config import FieldNames
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -109,6 +111,29 @@ search_options = stacked(
     ),
 )
 """How candidates are found."""
+
+
+filter_options = stacked(
+    click.option(
+        "--filter",
+        metavar="EXPR",
+        help="Search only documents for which this boolean SQL expression over metadata, id, title, source "
+        "and language is true.",
+    ),
+    click.option("--path-prefix", metavar="PATH", help="Search only documents of this file or folder."),
+    click.option("--ids", metavar="ID[,ID...]", help="Search only these documents."),
+)
+"""What a search is limited to."""
+
+
+def field_names(
+    id_field: tuple[str, ...], title_field: tuple[str, ...], text_field: tuple[str, ...]
+) -> FieldNames:
+    """The fields that were named, the default where none was."""
+    default = FieldNames()
+    return FieldNames(
+        id_field or default.id_field, title_field or default.title_field, text_field or default.text_field
+    )
 
 
 def field_options(command: Command) -> Command:

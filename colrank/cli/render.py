@@ -65,6 +65,23 @@ def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], note
     console.print(f"Stored as {_storage(stats)}{_pooled(stats)}{lost}.", soft_wrap=True)
 
 
+def print_update(index: Path, report: BuildReport) -> None:
+    """What an update of an index changed."""
+    console = plain_console()
+    for note in report.warnings:
+        console.print(Text(f"Warning: {one_line(note)}", style="yellow"), soft_wrap=True)
+    console.print(
+        f"{report.added:,} added, {report.replaced:,} replaced, {report.deleted:,} deleted, "
+        f"{report.unchanged:,} unchanged, in {report.seconds:.1f} s.",
+        soft_wrap=True,
+    )
+    console.print(
+        f"{index} holds {report.documents:,} documents ({report.passages:,} passages, {report.tokens:,} "
+        f"tokens), {human_bytes(report.bytes)}.",
+        soft_wrap=True,
+    )
+
+
 def _languages(stats: Mapping[str, Any]) -> str:
     total = sum(stats["language_tokens"].values()) or 1
     shares = sorted(stats["language_tokens"].items(), key=lambda item: (-item[1], item[0]))
@@ -105,11 +122,20 @@ def _codec_rows(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"({codec['held_out']:,} tokens unseen in training)"
         )
     rows = [("Codec error", unseen)]
-    if codec["segment_squared_error"] is not None:
-        rows.append(("  last build", f"{codec['segment_squared_error']:.4f} squared"))
     if stats["tokens"] > codec["tokens"]:
         rows.append(("  trained at", f"{codec['tokens']:,} tokens"))
+    measured = [segment for segment in stats["segments"] if segment["squared_error"] is not None]
+    if len(measured) > 1 or any(segment["drifted"] for segment in measured):
+        for segment in measured:
+            drifted = ", drifted: compact --retrain trains anew" if segment["drifted"] else ""
+            rows.append((f"  {segment['name']}", f"{segment['squared_error']:.4f} squared{drifted}"))
     return rows
+
+
+def _segments(stats: Mapping[str, Any]) -> str:
+    deleted = sum(segment["deleted"] for segment in stats["segments"])
+    gone = f", {deleted:,} deleted documents in them" if deleted else ""
+    return f"{len(stats['segments']):,}{gone}"
 
 
 def _search_way(stats: Mapping[str, Any]) -> str:
@@ -118,7 +144,7 @@ def _search_way(stats: Mapping[str, Any]) -> str:
         return "every passage is scored"
     kept = ", stored by tune" if search["stored"] else ", the defaults for k = 10"
     return (
-        f"prefilter ({search['centroid_index']}): nprobe {search['nprobe']}, "
+        f"prefilter: nprobe {search['nprobe']}, "
         f"shortlist {search['shortlist']}, prune {search['prune']:g}{kept}"
     )
 
@@ -129,6 +155,7 @@ def print_stats(stats: Mapping[str, Any]) -> None:
     rows = [
         ("Index", f"{stats['path']} (generation {stats['generation']})"),
         ("Documents", f"{stats['documents']:,}"),
+        ("Segments", _segments(stats)),
         ("Passages", f"{stats['passages']:,}{_longest(stats)}"),
         ("Tokens", f"{stats['tokens']:,} x {stats['dim']} dimensions{_pooled(stats)}"),
         ("Stored as", _storage(stats)),

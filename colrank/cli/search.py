@@ -10,6 +10,7 @@ import click
 from colrank.cli.options import (
     PATH,
     by_option,
+    filter_options,
     index_option,
     json_option,
     k_option,
@@ -31,6 +32,7 @@ from colrank.errors import InputError
 )
 @k_option("How many hits.")
 @by_option("What is counted; a document stands by its best passage.")
+@filter_options
 @search_options
 @candidates_option
 @stage_options
@@ -42,6 +44,9 @@ def command(
     file: Path | None,
     k: int,
     by: By,
+    filter: str | None,
+    path_prefix: str | None,
+    ids: str | None,
     scan: Scan,
     nprobe: int | None,
     shortlist: int | None,
@@ -58,6 +63,7 @@ def command(
 
     \b
     colrank search "how long is the guarantee?" -k 5
+    colrank search "how long is the guarantee?" --filter "lang = 'en' and year >= 2020"
     colrank search "how long is the guarantee?" --rerank hf:BAAI/bge-reranker-v2-m3 --judge 0.75 --mmr 0.7
 
     Exit code 3: the judge refused every query.
@@ -82,6 +88,9 @@ def command(
         k,
         by=by,
         highlight=not as_json,
+        filter=filter,
+        path_prefix=path_prefix,
+        ids=None if ids is None else ids.split(","),
         scan=scan,
         nprobe=nprobe,
         shortlist=shortlist,
