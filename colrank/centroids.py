@@ -76,11 +76,13 @@ def train_centroids(sample: Vectors, count: int, seed: int) -> Vectors:
     Returns:
         float32 `[centroids, dim]`, all different and finite, values that float16 holds exactly.
     """
-    distinct = _distinct(sample.astype(np.float16)) if count > 1 else sample[:1]
-    count = min(count, len(distinct))
+    distinct = None
+    if count > 1 and _fewest_distinct(sample) <= count:
+        distinct = _distinct(sample.astype(np.float16))
+        count = min(count, len(distinct))
     if count == 1:
         found = sample.mean(axis=0, keepdims=True, dtype=np.float64).astype(np.float32)
-    elif count == len(distinct):
+    elif distinct is not None and count == len(distinct):
         found = distinct.astype(np.float32)
     else:
         faiss = require_faiss()
@@ -96,6 +98,19 @@ def train_centroids(sample: Vectors, count: int, seed: int) -> Vectors:
         found = means.centroids
     found = found[np.isfinite(found).all(axis=1)].astype(np.float16)
     return _distinct(found).astype(np.float32)
+
+
+def _fewest_distinct(sample: Vectors) -> int:
+    """How many rows are different in float16 at least: different hashes are of different rows.
+
+    Takes 8 bytes a row, where sorting the rows themselves takes several times their own.
+    """
+    factors = np.random.Generator(np.random.PCG64(1)).integers(1, 1 << 63, sample.shape[1], dtype=np.uint64)
+    hashes = np.empty(len(sample), dtype=np.uint64)
+    for begin in range(0, len(sample), _BLOCK):
+        half = np.ascontiguousarray(sample[begin : begin + _BLOCK].astype(np.float16) + np.float16(0))
+        hashes[begin : begin + _BLOCK] = (half.view(np.uint16) * factors).sum(axis=1, dtype=np.uint64)
+    return len(np.unique(hashes))
 
 
 def _distinct(rows: NDArray[np.float16]) -> NDArray[np.float16]:

@@ -160,12 +160,15 @@ def test_explain_prints_each_query_token_and_writes_a_page(built: Path, tmp_path
     assert [row["token"] for row in tokens] == ["[CLS]", "winter", "storage", "price", "[SEP]"]
 
 
-def test_a_second_index_is_refused_unless_overwritten(tmp_path: Path):
+def test_a_second_index_brings_the_first_up_to_date_unless_overwritten(tmp_path: Path):
     (tmp_path / "a.txt").write_text("First text.")
     assert colrank("index", "a.txt", cwd=tmp_path).returncode == 0
-    assert "--overwrite" in fails("index", "a.txt", cwd=tmp_path)
+    assert "1 unchanged" in colrank("index", "a.txt", cwd=tmp_path).stdout
+    assert "--overwrite" in fails("index", "a.txt", "--bits", "2", cwd=tmp_path)
     (tmp_path / "a.txt").write_text("Second text.")
-    assert colrank("index", "a.txt", "--overwrite", cwd=tmp_path).returncode == 0
+    assert "1 replaced" in colrank("index", "a.txt", cwd=tmp_path).stdout
+    assert rows(colrank("search", "text", "--json", cwd=tmp_path))[0]["text"] == "Second text."
+    assert colrank("index", "a.txt", "--overwrite", "--bits", "32", cwd=tmp_path).returncode == 0
     assert rows(colrank("search", "text", "--json", cwd=tmp_path))[0]["text"] == "Second text."
 
 

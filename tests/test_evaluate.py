@@ -562,7 +562,7 @@ def test_stages_against_brute_force_and_against_searches(coded, vectors, queries
     settings = plan(coded.snapshot, SearchConfig(**config), 100)
     kept = []
     for query, prepared in zip(queries, coded.prepare(list(queries.values()), coded.snapshot), strict=True):
-        rows = candidates(prepared.vectors, coded.snapshot.segment, settings, prune=False)
+        rows = candidates(prepared.vectors, coded.snapshot.contents, settings, prune=False)
         probed = {f"d{row:03d}" for row in rows}
         kept.append(len([d for d, _ in full.run[query] if d in probed]) / 100)
     assert stages["probe"].of_full["recall@100"] == pytest.approx(np.mean(kept))

@@ -48,6 +48,18 @@ def test_a_reader_of_an_older_snapshot_still_tells_its_stats(tmp_path: Path):
     assert reader.stats() == before
 
 
+def test_a_reader_of_an_older_snapshot_finds_documents_and_weighs_tokens_after_a_compaction(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", token_weights="idf", device="cpu")
+    for name, text in (("a", "Trams run at dawn."), ("b", "Buses run at noon.")):
+        index.add([{"id": name, "text": text}])
+    reader, looked_up = ColRank.open(tmp_path / "i", device="cpu"), ColRank.open(tmp_path / "i", device="cpu")
+    expected = [(hit.id, hit.score) for hit in looked_up.search("trams at dawn", 9, ids=["a", "b"])]
+    index.compact()
+    assert [path.name for path in (tmp_path / "i").glob("segment-*")] == ["segment-00000003"]
+    assert reader.snapshot.contents.rows_of(["a", "b"]) == {"a": 0, "b": 1}
+    assert [(hit.id, hit.score) for hit in reader.search("trams at dawn", 9, ids=["a", "b"])] == expected
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_disk_that_fills_at_the_commit_leaves_what_was_there(tmp_path: Path, monkeypatch, first: bool):
     if not first:
@@ -59,7 +71,7 @@ def test_a_disk_that_fills_at_the_commit_leaves_what_was_there(tmp_path: Path, m
 
     index = fresh(tmp_path / "i") if first else ColRank.open(tmp_path / "i")
     with monkeypatch.context() as patched:
-        patched.setattr("colrank.index.manifest.os.link", full)
+        patched.setattr("colrank.index.generations.os.link", full)
         with pytest.raises(OSError, match="No space"):
             add(index, "b")
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
@@ -72,7 +84,7 @@ def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch, c
     def without(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr("colrank.index.manifest.os.link", without)
+    monkeypatch.setattr("colrank.index.generations.os.link", without)
     add(fresh(tmp_path / "i"), "a")
     add(ColRank.open(tmp_path / "i"), "b")
     assert len(ColRank.open(tmp_path / "i")) == 2

@@ -187,14 +187,14 @@ def test_not_probed_pruned_or_ranked_low_by_the_prefilter(coded: ColRank, settin
     snapshot = coded.snapshot
     vectors = coded.prepare([query], snapshot)[0].vectors
     narrow = plan(snapshot, SearchConfig("never", 3, 10), k)
-    probed = candidates(vectors, snapshot.segment, narrow, prune=False)
-    listed = candidates(vectors, snapshot.segment, narrow)
+    probed = candidates(vectors, snapshot.contents, narrow, prune=False)
+    listed = candidates(vectors, snapshot.contents, narrow)
     assert k < len(listed) == 10 < len(probed) < 300
     hits = ids(coded.search(query, k, **options))
     order = [each.document for each in coded.search(query, 300, scan="always")]
     kinds = set()
     for row in range(300):
-        name = snapshot.segment.document_id(row)
+        name = snapshot.contents.document_id(row)
         found = coded.trace(query, name, k, **options)
         if f"{name}#0" in hits:
             expected: tuple[str, str] = ("", "")

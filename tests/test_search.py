@@ -18,7 +18,7 @@ from test_codec import clustered
 from colrank import ColRank, prefilter
 from colrank.config import SearchConfig
 from colrank.errors import InputError
-from colrank.index import Knobs, Manifest, Segment
+from colrank.index import Contents, Knobs, Manifest
 from colrank.prefilter import NO_PRUNING, Plan, candidates, default_plan, plan
 from colrank.score import QueryVectors
 
@@ -299,9 +299,9 @@ def coded(tmp_path_factory: pytest.TempPathFactory) -> ColRank:
     return index
 
 
-def centroids_of(segment: Segment) -> list[set[int]]:
-    ids = segment.vectors.columns(0, segment.entry.tokens, ["centroid"])["centroid"]
-    return [set(part.tolist()) for part in np.split(ids, segment.offsets[1:-1])]
+def centroids_of(contents: Contents) -> list[set[int]]:
+    ids = contents.vectors.columns(0, len(contents.vectors), ["centroid"])["centroid"]
+    return [set(part.tolist()) for part in np.split(ids, contents.offsets[1:-1])]
 
 
 def weighted_query(seed: int, tokens: int, dim: int = 16) -> QueryVectors:
@@ -332,13 +332,13 @@ def test_the_centroids_probed_are_the_most_similar_and_equal_ones_go_by_id(
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.sampled_from([1, 2, 5, 20, 10_000]))
 @settings(deadline=None, max_examples=40)
 def test_first_scores_follow_their_definition(coded: ColRank, seed: int, tokens: int, nprobe: int):
-    segment = coded.snapshot.segment
-    table = segment.vectors.codec.centroids.astype(np.float64)
+    contents = coded.snapshot.contents
+    table = contents.vectors.codec.centroids.astype(np.float64)
     query = weighted_query(seed, tokens)
     similarity = query.vectors.astype(np.float64) @ table.T
     probed = np.argsort(-similarity, axis=1, kind="stable")[:, :nprobe]
     expected = {}
-    for passage, held in enumerate(centroids_of(segment)):
+    for passage, held in enumerate(centroids_of(contents)):
         score, listed = 0.0, False
         for token, weight in enumerate(query.weights.tolist()):
             # Of the lists that hold the passage the best, of none the farthest that was probed.
@@ -347,7 +347,7 @@ def test_first_scores_follow_their_definition(coded: ColRank, seed: int, tokens:
             score += weight * max(inside, default=similarity[token, probed[token, -1]])
         if listed:
             expected[passage] = score
-    rows, scores = prefilter._list_scores(segment, probed, similarity.astype(np.float32), query.weights)
+    rows, scores = prefilter._list_scores(contents, probed, similarity.astype(np.float32), query.weights)
     assert rows.tolist() == list(expected)
     np.testing.assert_allclose(scores, list(expected.values()), atol=1e-5)
 
@@ -355,17 +355,17 @@ def test_first_scores_follow_their_definition(coded: ColRank, seed: int, tokens:
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.sampled_from([1, 5, 22, 23, 60, 89]))
 @settings(deadline=None, max_examples=30)
 def test_the_shortlist_is_the_best_by_centroids(coded: ColRank, seed: int, tokens: int, shortlist: int):
-    segment = coded.snapshot.segment
-    codec = segment.vectors.codec
+    contents = coded.snapshot.contents
+    codec = contents.vectors.codec
     query = weighted_query(seed, tokens)
     if not query.weights.any():
         query.weights[:] = 1
     similarity = query.turned(codec) @ codec.centroids.T.astype(np.float64)
     scores = np.array(
-        [query.weights @ similarity[:, sorted(held)].max(axis=1) for held in centroids_of(segment)]
+        [query.weights @ similarity[:, sorted(held)].max(axis=1) for held in centroids_of(contents)]
     )
     # With every list probed the first scores are the centroid scores.
-    found = candidates(query, segment, Plan(10_000, shortlist, NO_PRUNING))
+    found = candidates(query, contents, Plan(10_000, shortlist, NO_PRUNING))
     assert found.tolist() == sorted(set(found.tolist()))
     assert len(found) == shortlist
     left_out = np.setdiff1d(np.arange(90), found)
@@ -373,13 +373,13 @@ def test_the_shortlist_is_the_best_by_centroids(coded: ColRank, seed: int, token
 
 
 def test_memory_of_first_scores_follows_the_passages_not_the_query(coded: ColRank):
-    segment = coded.snapshot.segment
+    contents = coded.snapshot.contents
     peaks = []
     for tokens in (8, 256):
-        similarity = weighted_query(1, tokens).vectors @ segment.vectors.codec.centroids.T
+        similarity = weighted_query(1, tokens).vectors @ contents.vectors.codec.centroids.T
         probed = prefilter._probe(similarity, 10_000)
         tracemalloc.start()
-        prefilter._list_scores(segment, probed, similarity, np.ones(tokens, dtype=np.float32))
+        prefilter._list_scores(contents, probed, similarity, np.ones(tokens, dtype=np.float32))
         peaks.append(tracemalloc.get_traced_memory()[1] - similarity.nbytes)  # as many values are gathered
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
@@ -415,9 +415,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """The settings of each look through the lists."""
     seen: list[Plan] = []
 
-    def counted(query: QueryVectors, segment: Segment, settings: Plan) -> Any:
+    def counted(query: QueryVectors, contents: Contents, settings: Plan, **options: Any) -> Any:
         seen.append(settings)
-        return candidates(query, segment, settings)
+        return candidates(query, contents, settings, **options)
 
     monkeypatch.setattr("colrank.search.candidates", counted)
     return seen
@@ -439,7 +439,7 @@ def test_a_search_for_all_there_is_looks_through_no_lists(
     monkeypatch.setattr("colrank.prefilter._probe", None)
     hits = coded.search(query, 7, by=by, scan="never", nprobe=1, shortlist=90)
     assert [(hit.id, hit.score) for hit in hits] == whole[:7]
-    everything = candidates(weighted_query(1, 3), coded.snapshot.segment, default_plan(10))
+    everything = candidates(weighted_query(1, 3), coded.snapshot.contents, default_plan(10))
     assert everything.tolist() == list(range(90))
 
 
@@ -461,7 +461,8 @@ def test_lists_that_give_too_little_are_not_looked_through_to_the_last(
 ):
     seen: list[Plan] = []
 
-    def few(query: QueryVectors, segment: Segment, settings: Plan) -> Any:
+    def few(query: QueryVectors, contents: Contents, settings: Plan, *, among: Any) -> Any:
+        assert among is None
         seen.append(settings)
         return np.arange(5)
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from colrank import ColRank, Document
 from colrank.builder import build_from_documents
 from colrank.codec.train import codec_error
 from colrank.config import DEFAULT_BITS
-from colrank.encoder import Encoder
+from colrank.encoder import Encoder, Fingerprint
 from colrank.errors import IndexDamaged, InputError, MissingExtra
 from colrank.index import IndexWriter, Knobs, Manifest, open_snapshot
 from colrank.types import Problems, Span
@@ -90,7 +91,7 @@ def make(path: Path, held: Held, small: int = 50_000, **options: Any) -> ColRank
 def make_form(path: Path, held: Held, form: tuple[int | None, str, bool]) -> ColRank:
     bits, kind, centroids = form
     index = make(path, held, 1 if centroids else 50_000, bits=bits, kind=kind)
-    assert (index.snapshot.segment.postings is not None) == centroids
+    assert (index.snapshot.contents.postings is not None) == centroids
     return index
 
 
@@ -132,6 +133,7 @@ class WordEncoder:
 
     def __init__(self, dim: int = 16) -> None:
         self.dim = dim
+        self.fingerprint = Fingerprint("words", "", dim, "none", "", "", 32, "", "")
         self.encoded: list[str] = []
 
     def token_spans(self, text: str) -> list[Span]:
@@ -205,7 +207,7 @@ def test_a_whole_index_that_grows_past_the_bound_is_coded(tmp_path: Path):
     index = make(tmp_path / "i", first, small=200)
     assert tokens_of(first) < 200 <= tokens_of(held)
     assert index.stats()["codec"] is None
-    before = index.snapshot.segment.vectors.read(0, tokens_of(first))
+    before = index.snapshot.contents.vectors.read(0, tokens_of(first))
     assert np.array_equal(before, np.concatenate(list(first.values())).astype(np.float16))
     add(index, {name: held[name] for name in held if name not in first}, small=200)
     assert index.stats()["bits"] == DEFAULT_BITS
@@ -220,12 +222,12 @@ def test_a_whole_index_that_grows_past_the_bound_is_coded(tmp_path: Path):
 
 def stored_error(index: ColRank, held: Held) -> float:
     """Mean |vector - decoded|^2 over some documents of an index."""
-    segment, codec = index.snapshot.segment, index.snapshot.codec
+    held_by, codec = index.snapshot.contents, index.snapshot.codec
     wrong = 0.0
     for name, vectors in held.items():
-        row = segment.document_row(name)
+        row = held_by.document_row(name)
         assert row is not None
-        found = codec.turn_back(segment.passage_vectors(segment.passages_of(row)[0]).astype(np.float64))
+        found = codec.turn_back(held_by.passage_vectors(held_by.passages_of(row)[0]).astype(np.float64))
         wrong += float(((found - vectors) ** 2).sum())
     return wrong / tokens_of(held)
 
@@ -296,11 +298,19 @@ def grown(path: Path, tokens: int) -> tuple[ColRank, dict[str, np.ndarray], ColR
     return before, {**first, **later}, add(ColRank.open(path), later)
 
 
-def test_below_fourfold_growth_codec_and_stored_codes_stay_byte_for_byte(tmp_path: Path):
+def test_below_fourfold_growth_codec_and_segment_stay_byte_for_byte(tmp_path: Path):
     before, held, after = grown(tmp_path / "i", 1199)
     assert after.snapshot.manifest.codec == before.snapshot.manifest.codec
+    assert [entry.name for entry in after.snapshot.manifest.segments] == [
+        "segment-00000001",
+        "segment-00000002",
+    ]
+    assert after.snapshot.manifest.segments[0] == before.snapshot.manifest.segments[0]
+    for name, (size, told) in before.snapshot.manifest.segments[0].files.items():
+        content = (after.path / "segment-00000001" / name).read_bytes()
+        assert (len(content), xxhash.xxh3_128_hexdigest(content)) == (size, told)
     assert [path.name for path in after.path.glob("codec-*")] == ["codec-00000001"]
-    old, new = (index.snapshot.segment.vectors.columns(0, 300) for index in (before, after))
+    old, new = (index.snapshot.contents.vectors.columns(0, 300) for index in (before, after))
     assert list(old) == ["centroid", "code", "scale"]
     for name, column in old.items():
         assert column.tobytes() == new[name].tobytes()
@@ -311,6 +321,7 @@ def test_below_fourfold_growth_codec_and_stored_codes_stay_byte_for_byte(tmp_pat
 def test_fourfold_growth_trains_a_new_codec_that_errs_less(tmp_path: Path, monkeypatch):
     before, held, after = grown(tmp_path / "i", 1200)
     assert after.snapshot.manifest.codec.name == "codec-00000002"
+    assert [entry.name for entry in after.snapshot.manifest.segments] == ["segment-00000002"]
     assert [path.name for path in after.path.glob("codec-*")] == ["codec-00000002"]
     assert after.stats()["codec"]["tokens"] == 1200
     assert after.stats()["codec"]["centroids"] > before.stats()["codec"]["centroids"]
@@ -325,10 +336,10 @@ def test_fourfold_growth_trains_a_new_codec_that_errs_less(tmp_path: Path, monke
     assert stored_error(after, held) < 0.8 * stored_error(kept, held)
     # What is said of the errors rests on tokens that were not decoded from the first codec.
     new = {
-        name: vectors for name, vectors in held.items() if before.snapshot.segment.document_row(name) is None
+        name: vectors for name, vectors in held.items() if before.snapshot.contents.document_row(name) is None
     }
     for index in (after, kept):
-        told = index.stats()["codec"]["segment_squared_error"]
+        told = index.stats()["segments"][-1]["squared_error"]
         assert told == pytest.approx(stored_error(index, new), rel=1e-3)
     assert 0 < after.stats()["codec"]["held_out"] < 1200 // 32
     assert after.stats()["codec"]["trained"] == 1200 - 1200 // 32
@@ -341,14 +352,23 @@ def test_a_codec_trained_again_without_new_tokens_has_no_error_to_tell(tmp_path:
     encoder = WordEncoder()
     index = texts_index(tmp_path / "i", words(7, 30, 20), encoder, bits=2)
     assert index.stats()["codec"]["squared_error"] > 0
-    assert index.stats()["codec"]["segment_squared_error"] > 0
+    assert index.stats()["segments"][0]["squared_error"] > 0
     monkeypatch.setattr("colrank.builder.storage.RETRAIN_GROWTH", 1)
     again = texts_index(tmp_path / "i", {"nothing": "void"}, encoder)
     assert again.snapshot.manifest.codec.name == "codec-00000002"
     told = again.stats()["codec"]
     assert (told["held_out"], told["squared_error"], told["cosine"]) == (0, None, None)
-    assert told["segment_squared_error"] is None
+    assert [each["squared_error"] for each in again.stats()["segments"]] == [None]
     assert told["trained"] == index.stats()["codec"]["trained"]
+
+
+def test_a_codec_is_not_trained_again_on_nothing(tmp_path: Path):
+    index = texts_index(tmp_path / "i", {"a": "some words", "nothing": "void"}, WordEncoder(), bits=2)
+    index.delete("a")  # what is left has no tokens
+    with suppress(InputError):
+        index.compact(retrain=True)
+    assert len(ColRank.open(index.path)) == 1
+    assert list(ColRank.open(index.path).search(queries_of(42, 2)[0])) == []
 
 
 def test_tuned_settings_stay_with_their_codec(tmp_path: Path):
@@ -373,16 +393,20 @@ def test_a_document_that_comes_again_leaves_the_codes_of_the_others(tmp_path: Pa
     held = documents(7, 60)
     index = make(tmp_path / "i", held, bits=2)
     names = list(held)
-    before = {name: index.snapshot.segment.passage_vectors(row) for row, name in enumerate(names)}
+    before = {name: index.snapshot.contents.passage_vectors(row) for row, name in enumerate(names)}
     add(index, {names[20]: held[names[3]], names[0]: held[names[4]]})
-    segment = index.snapshot.segment
-    now = [segment.document_id(row) for row in range(60)]
-    assert now == [*names[1:20], *names[21:], names[20], names[0]]
-    for row, name in enumerate(now[:58]):
-        assert np.array_equal(segment.passage_vectors(row), before[name])
-    assert np.array_equal(segment.passage_vectors(58), before[names[3]])
-    assert np.array_equal(segment.passage_vectors(59), before[names[4]])
-    check_postings(read_index(index.path))
+    stored = index.snapshot.contents
+    rows = np.flatnonzero(stored.live).tolist()
+    now = {stored.document_id(row): row for row in rows}
+    assert list(now) == [*names[1:20], *names[21:], names[20], names[0]]
+    assert rows[-2:] == [60, 61]
+    for name, row in list(now.items())[:58]:
+        assert np.array_equal(stored.passage_vectors(row), before[name])
+    assert np.array_equal(stored.passage_vectors(60), before[names[3]])
+    assert np.array_equal(stored.passage_vectors(61), before[names[4]])
+    read = read_index(index.path)
+    assert [row for row, gone in enumerate(read.deleted) if gone] == [0, 20]
+    check_postings(read)
 
 
 def test_equal_builds_give_equal_bytes_through_growth_and_training_again(tmp_path: Path):
@@ -535,7 +559,7 @@ def test_hits_do_not_depend_on_batches_and_shards(tmp_path: Path, monkeypatch, b
     monkeypatch.setattr("colrank.shards.BATCH_BYTES", 300)
     monkeypatch.setattr("colrank.shards.SHARD_TOKENS", 64)
     many = make(tmp_path / "many", held, 1, bits=bits)
-    shards = many.snapshot.segment.entry.shards
+    shards = many.snapshot.manifest.segments[0].shards
     assert len(shards) == -(-tokens_of(held) // 64)
     assert pa.ipc.open_file(many.path / "segment-00000001" / shards[0]).num_record_batches > 1
     read = read_index(many.path)
@@ -579,7 +603,7 @@ def test_equal_scores_order_by_id(tmp_path: Path, form):
     names = ["b", "a", "ä", "B", "10", "9", "a b", "日本", "🚲"]
     index = make_form(tmp_path / "i", {**held, **dict.fromkeys(names, twin)}, form)
     expected = [f"{name}#0" for name in sorted([*names, "d9990"])]
-    scans = ["always", "never"] if index.snapshot.segment.postings else ["always"]
+    scans = ["always", "never"] if index.snapshot.contents.postings else ["always"]
     for scan in scans:
         for by in ("passage", "document"):
             hits = listed(index.search(twin, 60, by=by, scan=scan))
@@ -713,7 +737,12 @@ def test_without_faiss_growth_past_the_bound_leaves_the_earlier_generation(tmp_p
     before = contents(texts.path)
     with pytest.raises(MissingExtra):
         texts_index(texts.path, {"one more": "word"}, WordEncoder())
-    assert contents(texts.path) == before
+    # What was encoded stays for the next build, which goes on from there.
+    after = contents(texts.path)
+    (left,) = set(after) - set(before)
+    assert left.startswith("building/encoded/")
+    assert {name: after[name] for name in before} == before
+    assert len(ColRank.open(texts.path)) == 9
 
 
 def test_without_faiss_a_coded_index_is_still_searched(coded: ColRank, request: pytest.FixtureRequest):
@@ -766,7 +795,7 @@ def test_no_file_names_a_device_or_needs_one(tmp_path: Path):
 
 
 STEPS = [
-    "colrank.builder.storage.train_codec",
+    "colrank.builder.merging.train_codec",
     "colrank.codec.codec.even_codes",
     "colrank.index.store.write_codec",
     "colrank.index.segment_writer.write_postings",
@@ -792,6 +821,7 @@ def test_a_build_stopped_at_training_or_coding_leaves_the_earlier_generation(
         patch.setattr(step, stopped)
         with pytest.raises(error):
             add(index, later)
+        patch.setattr(step.replace("merging", "storage"), stopped)  # where a first codec is trained
         with pytest.raises(error):
             make(tmp_path / "new" / "i", later, bits=2)
     assert contents(index.path) == before
@@ -918,17 +948,33 @@ def test_files_of_another_shape_than_the_manifest_says_are_refused(tmp_path: Pat
 def test_postings_reach_every_passage(coded: ColRank):
     read = read_index(coded.path)
     check_postings(read)
-    segment = coded.snapshot.segment
+    postings = coded.snapshot.contents.postings
     for row, ids in enumerate(read.centroids):
         for centroid in ids.tolist():
-            assert row in segment.postings.gather(np.array([centroid]))[0]
+            assert row in postings.gather(np.array([centroid]))[0]
     # Several centroids at once come one list after the other, an empty selection as nothing.
     some = np.array([5, 0, 5])
-    rows, lengths = segment.postings.gather(some)
+    rows, places = postings.gather(some)
     assert rows.tolist() == [*read.postings[5], *read.postings[0], *read.postings[5]]
-    assert lengths.tolist() == [len(read.postings[centroid]) for centroid in some]
-    assert segment.postings.gather(some[:0])[0].tolist() == []
+    lengths = [len(read.postings[centroid]) for centroid in some]
+    assert places.tolist() == [place for place, length in enumerate(lengths) for _ in range(length)]
+    assert [part.tolist() for part in postings.gather(some[:0])] == [[], []]
+    (segment,) = coded.snapshot.contents.segments
     assert all(a <= b for a, b in pairwise(segment.postings.offsets.tolist()))
+
+
+def test_postings_of_several_segments_leave_out_what_is_deleted(tmp_path: Path):
+    index = make(tmp_path / "i", documents(13, 60), bits=2)
+    add(index, documents(14, 40, first=1000))
+    index.delete(["d9999", "d9950", "d8990"])
+    read = read_index(index.path)
+    check_postings(read)
+    found = index.snapshot.contents
+    assert len(found.segments) == 2
+    assert np.flatnonzero(~found.live).tolist() == [0, 49, 69]
+    for centroid, passages in enumerate(read.postings):
+        expected = [row for row in passages if not read.deleted[read.passages[row]["document"]]]
+        assert found.postings.gather(np.array([centroid]))[0].tolist() == expected
 
 
 @pytest.mark.parametrize(

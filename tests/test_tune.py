@@ -78,7 +78,7 @@ def test_stored_settings_are_kept_and_used(tmp_path: Path):
 def test_drawn_queries_are_pieces_of_passages(index: ColRank, tmp_path: Path):
     drawn = drawn_vectors(index.snapshot, 20)
     assert len(drawn) == 20
-    held = index.snapshot.codec.turn_back(index.snapshot.segment.vectors.read(0, 6000))
+    held = index.snapshot.codec.turn_back(index.snapshot.contents.vectors.read(0, 6000))
     for query in drawn:
         assert (query @ held.T).max(axis=1) == pytest.approx(np.linalg.norm(query, axis=1) ** 2, abs=0.03)
     assert index.tune(0.9, 3, drawn=8).drawn

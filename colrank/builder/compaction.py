@@ -70,7 +70,10 @@ def whole(manifest: Manifest, *, retrain: bool = False) -> Compaction | None:
         raise InputError(
             "The index has no codec to train again, as it keeps whole vectors; leave out --retrain."
         )
-    return replace(_planned(entries), retrain=retrain)
+    plan = replace(_planned(entries), retrain=retrain)
+    if retrain and not plan.tokens:
+        raise InputError("The index holds no tokens to train a codec on; leave out --retrain.")
+    return plan
 
 
 def _class(tokens: int) -> int:

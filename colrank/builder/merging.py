@@ -47,7 +47,7 @@ def merge_segments(
         progress: told of training and coding.
     """
     generation = settings.generation + 1
-    sample = StreamSample(settings.dim, settings.seed)
+    sample = StreamSample(settings.dim, settings.seed, settings.centroids)
     target = writer.segment_writer(
         generation, whole_vectors(settings.dim, settings.whole_bits), longest, sample
     )

@@ -44,12 +44,13 @@ class Storage:
         prefilter: bool = True,
     ) -> None:
         self._prefilter = prefilter
+        self._checked = False
         self._writer = writer
         self._settings = settings
         self._base = base
         if settings.codec is not None or stored_bits(settings, 0) < 16:
             require_faiss()  # said before anything is encoded
-        self._sample = StreamSample(settings.dim, settings.seed)
+        self._sample = StreamSample(settings.dim, settings.seed, settings.centroids)
         self._longest = longest if settings.pool > 1 else 0
         self.segment = writer.segment_writer(
             settings.generation + 1,
@@ -60,8 +61,10 @@ class Storage:
 
     def check(self) -> None:
         """Raise MissingExtra as soon as it is clear that the tokens must be coded and cannot be."""
-        if stored_bits(self._settings, self.segment.tokens) < 16:
+        held = self._base.manifest.live_tokens if self._base else 0
+        if not self._checked and stored_bits(self._settings, held + self.segment.tokens) < 16:
             require_faiss()
+            self._checked = True
 
     def commit(self, frequencies: TokenFrequencies, removed: Removed, progress: Progress) -> Manifest:
         """Code the new tokens where they are to be coded, and make them part of the next generation.
@@ -104,6 +107,7 @@ class Storage:
         """Train a codec for a first segment and code it."""
         settings = self._settings
         progress.start("training", 1, "codecs")
+        self.segment.flush()
         codec, training = train_codec(
             self._sample,
             bits=stored_bits(settings, tokens),

@@ -42,7 +42,7 @@ def check_vectors(name: str, vectors: Any, dim: int | None) -> NDArray[np.float3
     if not norms.all():
         raise InputError(f"The vectors of {name} hold a zero vector, which has no direction.")
     # Rescaling what is of unit length already would only move its last bits.
-    if np.allclose(norms, 1.0, rtol=0, atol=1e-6):
+    if np.abs(norms - 1.0).max() <= 1e-6:
         return array
     scaled: NDArray[np.float32] = (wide / norms).astype(np.float32)
     return scaled

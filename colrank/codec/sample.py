@@ -19,6 +19,9 @@ _SPARE = 1.25
 _TESTED_OF = 32
 _TESTED_MOST = 8192
 
+POINTS_PER_CENTROID = 64
+"""Vectors that k-means sees for each centroid, at most, where the number of centroids was asked for."""
+
 
 class StreamSample:
     """Keeps each vector with a probability that falls as more come, so that all had the same in the end.
@@ -28,7 +31,9 @@ class StreamSample:
     threshold: a sample that does not depend on how the stream was cut.
     """
 
-    def __init__(self, dim: int, seed: int) -> None:
+    def __init__(self, dim: int, seed: int, centroids: int | None = None) -> None:
+        """A sample of vectors of `dim`, to train so many centroids (None: as many as suit it)."""
+        self._most = SAMPLE_MOST if centroids is None else POINTS_PER_CENTROID * centroids + _TESTED_MOST
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._vectors: list[NDArray[np.float16]] = [np.empty((0, dim), dtype=np.float16)]
         self._draws: list[NDArray[np.float64]] = [np.empty(0)]
@@ -53,11 +58,14 @@ class StreamSample:
             self._draws.append(draws[near])
             self._originals.append(np.full(int(near.sum()), original))
             self._kept += int(near.sum())
-        if self._kept > _SPARE * self.size(self.seen) + 4096:
+        if self._kept > _SPARE * self._limit() + 4096:
             self._thin()
 
+    def _limit(self) -> int:
+        return min(self._most, self.size(self.seen))
+
     def _threshold(self) -> float:
-        return self.size(self.seen) / self.seen if self.seen else 1.0
+        return self._limit() / self.seen if self.seen else 1.0
 
     def _thin(self) -> None:
         draws = np.concatenate(self._draws)
@@ -67,17 +75,13 @@ class StreamSample:
         self._draws = [draws[near]]
         self._kept = len(self._draws[0])
 
-    def split(self, most: int | None = None) -> tuple[Vectors, Vectors]:
+    def split(self) -> tuple[Vectors, Vectors]:
         """The sample as two parts, float32 `[vectors, dim]` each: to train on, and to test on.
 
-        A sample of under 32 vectors has nothing to spare for the second. The first holds at most `most`.
+        A sample of under 32 vectors has nothing to spare for the second.
         """
         test = self._held_out()
-        train = np.flatnonzero(~test)
-        if most is not None and most < len(train):
-            # Those of the lowest draws are as much a sample as all of them.
-            train = np.sort(train[np.argsort(self._draws[0][train], kind="stable")[:most]])
-        return self._vectors[0][train].astype(np.float32), self._part(test)
+        return self._part(~test), self._part(test)
 
     def unseen_originals(self) -> Vectors:
         """The second part of `split` without what was decoded from codes: float32 `[vectors, dim]`."""

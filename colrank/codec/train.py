@@ -12,8 +12,7 @@ from colrank.codec.codec import Codec, even_levels, scale_table
 from colrank.codec.sample import StreamSample
 from colrank.types import Vectors
 
-_POINTS_PER_CENTROID = 64
-"""Vectors that k-means sees for each centroid, at most, where their number was asked for."""
+_TURNED_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ def train_codec(
         seed: of k-means and of the rotation.
         centroids: their number, if not what `centroid_count` says; there are never more than vectors.
     """
-    train, test = sample.split(None if centroids is None else _POINTS_PER_CENTROID * centroids)
+    train, test = sample.split()
     dim = train.shape[1]
     trained = len(train)
     count = min(centroids, trained) if centroids else centroid_count(sample.seen, trained)
@@ -62,13 +61,15 @@ def train_codec(
         codec = Codec(dim, bits, kind, found, levels=quantile_levels(residual, bits))
     else:
         rotation = random_rotation(dim, seed)
-        turned = train @ rotation
-        del train  # a large part of the memory of a build
+        for begin in range(0, len(train), _TURNED_AT_ONCE):
+            # In place: these are a large part of the memory of a build.
+            block = train[begin : begin + _TURNED_AT_ONCE]
+            block[:] = block @ rotation
         codec = Codec(
             dim,
             bits,
             "linear",
-            train_centroids(turned, count, seed),
+            train_centroids(train, count, seed),
             rotation,
             even_levels(bits),
             scale_table(dim, bits),

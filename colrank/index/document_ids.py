@@ -44,15 +44,19 @@ class DocumentIds:
         """Map the table of a segment.
 
         Raises:
-            IndexDamaged: it is missing, damaged or of another length.
+            IndexDamaged: it is missing or damaged, of another length, or names a row that is not there.
         """
         table = map_table(folder / FILE)
+        if table.schema.names != ["hash", "row"] or len(table) != documents:
+            raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
         hashes, rows = (
             column.chunk(0).to_numpy() if column.num_chunks else np.empty(0, np.uint64)
             for column in (table.column("hash"), table.column("row"))
         )
-        if len(hashes) != documents:
-            raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
+        if len(rows) and int(rows.max()) >= documents:
+            raise IndexDamaged(
+                f"{FILE} of {folder} names a document that is not there; index again with --overwrite."
+            )
         return cls(hashes, rows)
 
     @classmethod

@@ -20,13 +20,13 @@ def write_frequencies(frequencies: TokenFrequencies, folder: Path) -> None:
     write_table(table.replace_schema_metadata({"passages": str(frequencies.passages)}), folder / FILE)
 
 
-def read_frequencies(folder: Path) -> TokenFrequencies:
-    """Read what `write_frequencies` wrote.
+def read_frequencies(folder: Path, mapped: pa.Table | None = None) -> TokenFrequencies:
+    """Read what `write_frequencies` wrote, from the file, or from its table where that was mapped before.
 
     Raises:
         IndexDamaged: the file is missing or damaged.
     """
-    table = map_table(folder / FILE)
+    table = map_table(folder / FILE) if mapped is None else mapped
     try:
         passages = int((table.schema.metadata or {})[b"passages"])
         ids, counts = (table.column(name).to_pylist() for name in ("token_id", "passages"))

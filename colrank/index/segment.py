@@ -34,6 +34,7 @@ from colrank.index.deletions import Deletions
 from colrank.index.document_ids import FILE as IDS_FILE
 from colrank.index.document_ids import DocumentIds
 from colrank.index.entries import SegmentEntry
+from colrank.index.frequency_files import FILE as FREQUENCIES_FILE
 from colrank.index.frequency_files import read_frequencies
 from colrank.index.postings import Postings
 from colrank.shards import TokenVectors, map_table
@@ -110,6 +111,9 @@ class Segment:
         self.pooling_table = map_table(folder / POOLING_FILE) if POOLING_FILE in entry.files else None
         if self.pooling_table is not None and len(self.pooling_table) != entry.passages:
             raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
+        # Mapped now, as a later commit may take the files away before they are asked for.
+        self._frequencies = map_table(folder / FREQUENCIES_FILE)
+        self._kept_ids = DocumentIds.open(folder, entry.documents) if IDS_FILE in entry.files else None
         self.deletions: Deletions | None = None
         if entry.deletions is not None:
             self.deletions = Deletions(folder.parent / entry.deletions.name, entry.deletions, entry)
@@ -127,7 +131,7 @@ class Segment:
     @cached_property
     def frequencies(self) -> TokenFrequencies:
         """In how many passages each token id occurs, those of deleted documents left out."""
-        found = read_frequencies(self._folder)
+        found = read_frequencies(self._folder, self._frequencies)
         if self.deletions is not None:
             found.subtract(self.deletions.frequencies)
         return found
@@ -177,24 +181,14 @@ class Segment:
 
     @cached_property
     def _ids(self) -> DocumentIds:
-        if IDS_FILE in self.entry.files:
-            return DocumentIds.open(self._folder, self.entry.documents)
-        return DocumentIds.of(self.document_table.column("id").to_pylist())
+        # Segments of format version 2 keep no table.
+        return self._kept_ids or DocumentIds.of(self.document_table.column("id").to_pylist())
 
     def document_rows(self, ids: Sequence[str], hashes: NDArray[np.uint64]) -> dict[str, int]:
-        """Rows of the documents with these ids that are not deleted, by id; `hashes` are those of the ids.
-
-        Raises:
-            IndexDamaged: the table of ids names a row that is not there.
-        """
+        """Rows of the documents with these ids that are not deleted, by id; `hashes` are those of the ids."""
         found = {}
         for name, rows in zip(ids, self._ids.candidates(hashes), strict=True):
             for row in rows.tolist():
-                if row >= self.entry.documents:
-                    raise IndexDamaged(
-                        f"{IDS_FILE} of {self._folder} names a document that is not there; index again with "
-                        "--overwrite."
-                    )
                 if self.live[row] and self.document_id(row) == name:
                     found[name] = row
         return found

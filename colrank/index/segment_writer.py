@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from colrank.shards import ShardWriter, TokenVectors, ranges, sync_file, write_t
 from colrank.types import Document, Passage
 
 _CODED_AT_ONCE = 1 << 15
+_SPOOLED_AT_ONCE = 1 << 12
 _TESTED_AT_ONCE = 1 << 10
 _COPIED_AT_ONCE = 1 << 12
 """Passages of other segments that are copied at once."""
@@ -85,6 +87,8 @@ class SegmentWriter:
             self._pooling = RowWriter(folder / POOLING_FILE, schema)
         self._shards = ShardWriter(folder, whole.schema, "tokens")
         self._stored: list[tuple[TokenVectors, int, int]] = []
+        self._waiting: list[NDArray[np.float32] | NDArray[np.float16]] = []
+        self._waiting_tokens = 0
         self._squared_error = 0.0
         self._tested = 0
         self._offsets = array("q", [0])
@@ -131,10 +135,20 @@ class SegmentWriter:
             self._spool(block)
 
     def _spool(self, block: NDArray[np.float32] | NDArray[np.float16]) -> None:
-        if len(block):
+        # Joined, as a call for each short passage would take longer than what it does.
+        self._waiting.append(block)
+        self._waiting_tokens += len(block)
+        if self._waiting_tokens >= _SPOOLED_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Spool what waits: only then has the sample seen every vector."""
+        if self._waiting_tokens:
+            block: Any = np.concatenate(self._waiting)
             self._shards.write(self._codec.encode(block))
             if self._sample is not None:
                 self._sample.add(block)
+        self._waiting, self._waiting_tokens = [], 0
 
     def add_segment(self, source: Segment, live: NDArray[np.bool_]) -> None:
         """Append some documents of another segment with their tokens, before any that is new.
@@ -232,6 +246,7 @@ class SegmentWriter:
     def sample_stored(self) -> None:
         """Offer the sample what the tokens of older segments decode to."""
         assert self._sample is not None
+        self.flush()
         for tokens, begin, end in _pieces(self._stored):
             vectors = tokens.codec.turn_back(tokens.read(begin, end))
             self._sample.add(vectors, original=not tokens.codec.coded)
@@ -241,6 +256,7 @@ class SegmentWriter:
 
         Tokens that are stored by that codec already are taken over as they are.
         """
+        self.flush()
         self._shards.close()
         spooled = self._shards.files
         whole = TokenVectors.open(self._folder, spooled, self._codec, self._shards.tokens)
@@ -279,6 +295,7 @@ class SegmentWriter:
         self._passages.close()
         if self._pooling:
             self._pooling.close()
+        self.flush()
         self._shards.close()
         offsets = np.frombuffer(self._offsets, dtype=np.int64)
         write_table(

@@ -8,7 +8,8 @@ over an index or over expected hits that are there. For a new version, add what 
 `make_index`, name the folder by the new number, and leave the older folders as they are.
 
 `format-1` was made by the code of format version 1, with the documents of `documents_of_format_1`. Its
-expected hits are computed here by brute force in float64, without colrank.
+expected hits are computed here by brute force in float64, without colrank. `format-2` was made by the code
+of version 2, with `documents_of_format_2`, two bits a dimension and tokens pooled by two.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-DIM_1, DIM_2 = 12, 13
+DIM_1, DIM_2, DIM_3 = 12, 13, 11
 SEED = 20261130
-TWINS = {DIM_1: (3, 7), DIM_2: (8, 41)}
-"""Rows of two documents of equal vectors, by the index's dim."""
+TWINS = {DIM_1: (3, 7), DIM_2: (8, 41), DIM_3: (8, 41)}
+"""Numbers of two documents of equal vectors, by the index's dim."""
 
 
 def documents_of_format_1() -> list[dict]:
@@ -71,6 +72,46 @@ def documents_of_format_2() -> list[dict]:
     return out
 
 
+def updates_of_format_3() -> list[list[dict] | list[str]]:
+    """What was done to the index, one generation each: documents that were added, or ids that were deleted.
+
+    One document is replaced, and one that was deleted comes back. The later of two equal documents, which
+    lies in the second segment, has the lower id.
+    """
+    means = np.random.default_rng(SEED).standard_normal((16, DIM_3))
+    out = {}
+    for n in range(57):
+        rng = np.random.default_rng([SEED, TWINS[DIM_3][0] if n == TWINS[DIM_3][1] else n])
+        tokens = 1 + (7 * n) % 13 if n != TWINS[DIM_3][1] else len(out[TWINS[DIM_3][0]]["vectors"])
+        vectors = means[rng.integers(16, size=tokens)] + 0.4 * rng.standard_normal((tokens, DIM_3))
+        out[n] = {
+            "id": f"{'ñu' if n % 3 else 'doc'}-{(37 * n) % 60:02d}",
+            "vectors": vectors.astype(np.float32),
+            "text": f"Eintrag {n}: »ñandú«, 日本 🚲\tund\nZeile {n * n}." if n % 7 else "",
+            "title": f"Titel Nr. {n}{'«»' * (n % 4)}",
+            "metadata": {"n": n, "größe": n / 8, "tags": ["a", None], "in": {"x": n % 2 == 0}},
+        }
+    out[44]["id"] = out[5]["id"]
+    out[53]["id"] = out[3]["id"]
+    return [
+        [out[n] for n in range(40)],
+        [out[n] for n in range(40, 52)],
+        [out[n]["id"] for n in (3, 17, 45)],
+        [out[n] for n in range(52, 57)],
+    ]
+
+
+def documents_of_format_3() -> list[dict]:
+    """What the updates leave, in the order of the rows."""
+    held: dict[str, dict] = {}
+    for update in updates_of_format_3():
+        for each in update:
+            held.pop(each if isinstance(each, str) else each["id"], None)
+            if not isinstance(each, str):
+                held[each["id"]] = each
+    return list(held.values())
+
+
 def unit(vectors: np.ndarray) -> np.ndarray:
     wide = vectors.astype(np.float64)
     return (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
@@ -97,20 +138,24 @@ def scores_of_format_1(query: np.ndarray) -> list[tuple[str, float]]:
 
 
 def make_index(folder: Path) -> list[list[tuple[str, float]]]:
-    """Make `format-2` and return the hits of each query, all documents, best first."""
+    """Make `format-3` and return the hits of each query, all documents, best first."""
     from colrank import ColRank
 
-    documents = documents_of_format_2()
-    index = ColRank.create(folder, model=None, bits=2, pool=2)
-    index.add_embeddings(
-        [document["id"] for document in documents],
-        [document["vectors"] for document in documents],
-        texts=[document["text"] for document in documents],
-        titles=[document["title"] for document in documents],
-        metadata=[document["metadata"] for document in documents],
-    )
+    index = ColRank.create(folder, model=None, bits=4, kind="quantile", centroids=16)
+    for update in updates_of_format_3():
+        if isinstance(update[0], str):
+            index.delete(update)
+            continue
+        index.add_embeddings(
+            [document["id"] for document in update],
+            [document["vectors"] for document in update],
+            texts=[document["text"] for document in update],
+            titles=[document["title"] for document in update],
+            metadata=[document["metadata"] for document in update],
+        )
     (folder / "colrank.lock").unlink()
-    found = index.search(queries(DIM_2, documents), len(documents), scan="always")
+    documents = documents_of_format_3()
+    found = index.search(queries(DIM_3, documents), len(documents), scan="always")
     return [[(hit.document, hit.score) for hit in hits] for hits in found]
 
 
@@ -135,10 +180,10 @@ def _shortest(value: float) -> float:
 
 
 def main() -> None:
-    folder = HERE / "format-2"
+    folder = HERE / "format-3"
     if folder.exists():
         raise SystemExit(f"{folder} is there already; a golden index is never made again.")
-    write_expected(HERE / "format-2.json", queries(DIM_2, documents_of_format_2()), make_index(folder))
+    write_expected(HERE / "format-3.json", queries(DIM_3, documents_of_format_3()), make_index(folder))
     if not (HERE / "format-1.json").exists():
         asked = queries(DIM_1, documents_of_format_1())
         write_expected(HERE / "format-1.json", asked, [scores_of_format_1(query) for query in asked])
