@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack, overload
 
@@ -17,15 +18,22 @@ from numpy.typing import NDArray
 
 from colrank import __version__
 from colrank.builder import (
-    GivenVectors,
+    Built,
+    Compaction,
+    GivenDocuments,
     Progress,
     Silent,
     build_from_documents,
     build_from_vectors,
     check_vectors,
+    compact,
+    delete_documents,
+    due,
+    whole,
 )
 from colrank.cascade import wanted_hits
 from colrank.compare import (
+    Base,
     Budget,
     Centroids,
     Comparison,
@@ -33,6 +41,7 @@ from colrank.compare import (
     build_variant,
     cache_folder,
     compare_corpus,
+    model_place,
 )
 from colrank.config import (
     EMBEDDED_MODEL,
@@ -51,12 +60,12 @@ from colrank.config import (
     check_choice,
     check_k,
 )
-from colrank.corpus import document_from_record, find_files, plain_metadata, read_file
+from colrank.corpus import document_from_record, plain_metadata
 from colrank.encoder import Encoder, kept_dimensions, load_encoder, projection_option
 from colrank.errors import IndexExists, InputError, ModelMismatch, ProjectionMisfit
 from colrank.evaluate import Evaluation, evaluate
 from colrank.explain import explain, highlight
-from colrank.index import IndexWriter, Knobs, Manifest, Snapshot, is_index, open_snapshot
+from colrank.index import IndexWriter, Knobs, Manifest, Snapshot, Where, drifted, is_index, open_snapshot
 from colrank.index_cascade import IndexCascade
 from colrank.lost import Trace, trace
 from colrank.prefilter import plan
@@ -64,8 +73,10 @@ from colrank.rerankers import Reranker, load_reranker
 from colrank.rerankers.languages import language_warning
 from colrank.score import QueryVectors
 from colrank.search import Query, Stage, scans, search
+from colrank.sync import CorpusReading
+from colrank.transfer import Exported, export_index
 from colrank.tune import DRAWN_QUERIES, Tuning, drawn_texts, drawn_vectors, tune
-from colrank.types import BuildReport, Document, Explanation, Hit, Hits, Problems, is_utf8
+from colrank.types import BuildReport, Document, Explanation, Hit, Hits, Problems
 
 QueryInput: TypeAlias = str | NDArray[Any]
 """A query: its text, or its token vectors `[tokens, dim]`."""
@@ -112,6 +123,7 @@ class ColRank:
         kind: Kind = "linear",
         pool: int = 1,
         seed: int = 0,
+        centroids: int | None = None,
         overwrite: bool = False,
     ) -> ColRank:
         """Begin a new index. Nothing is written before the first documents are added.
@@ -132,6 +144,7 @@ class ColRank:
             kind: of residual codes: "linear" (rotated, evenly spaced) or "quantile" (as in ColBERTv2).
             pool: about so many similar tokens of a passage become one vector; 1 keeps all.
             seed: of the sample, the rotation and k-means.
+            centroids: their number; None lets it follow the tokens.
             overwrite: replace an index that is there, once the new one is complete.
 
         Raises:
@@ -144,7 +157,7 @@ class ColRank:
         check_choice("token_weights", token_weights, ("auto", "none", "idf"))
         kept_dimensions(projection)
         PassageConfig(passage_tokens, overlap)
-        storage = StorageConfig(bits, kind, pool, seed)
+        storage = StorageConfig(bits, kind, pool, seed, centroids)
         if model is None and (passage_tokens or overlap or token_weights != "auto" or projection != "auto"):
             raise InputError(
                 "An index of given vectors (model None) has no use for passage_tokens, overlap, "
@@ -161,6 +174,7 @@ class ColRank:
             kind=storage.kind,
             pool=storage.pool,
             seed=storage.seed,
+            centroids=storage.centroids,
         )
         config = None
         if model is not None:
@@ -254,7 +268,7 @@ class ColRank:
 
     def __len__(self) -> int:
         """Number of documents."""
-        return 0 if self._snapshot is None else self._snapshot.segment.entry.documents
+        return 0 if self._snapshot is None else self._snapshot.contents.counts.documents
 
     def __repr__(self) -> str:
         return f"ColRank({str(self.path)!r}, documents={len(self)})"
@@ -268,7 +282,8 @@ class ColRank:
     ) -> BuildReport:
         """Add documents given as dictionaries (`id`, `text`, `title`, the rest metadata) or `Document`s.
 
-        The same id replaces the older document. All or nothing: when this raises, the index is as before.
+        The same id replaces the older document; one that comes again as it was is left as it is. All or
+        nothing: when this raises, the index is as before.
         """
         problems = Problems()
         return self._add(_documents(documents, problems, strict), problems, strict, progress)
@@ -286,141 +301,319 @@ class ColRank:
         Raises:
             InputError: there is no such path, or nothing readable.
         """
+        return self._add_files(paths, fields, strict, progress, delete=False)
+
+    def sync(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        fields: FieldNames | None = None,
+        strict: bool = False,
+        keep_missing: bool = False,
+        progress: Progress | None = None,
+    ) -> BuildReport:
+        """Read folders and files again: add what is new, replace what changed, delete what is gone.
+
+        Only documents that came from these paths can be gone, and none of a file that could not be read.
+
+        Args:
+            keep_missing: delete nothing.
+
+        Raises:
+            InputError: there is no such path, or nothing readable.
+        """
+        return self._add_files(paths, fields, strict, progress, delete=not keep_missing)
+
+    def _add_files(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        fields: FieldNames | None,
+        strict: bool,
+        progress: Progress | None,
+        *,
+        delete: bool,
+    ) -> BuildReport:
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         problems = Problems()
-        files = find_files([Path(path) for path in given], problems)
+        reading = CorpusReading(
+            [Path(path) for path in given],
+            fields or FieldNames(),
+            problems,
+            strict=strict,
+            on_bytes=progress.advance if progress else None,
+        )
 
         def stream() -> Iterable[Document]:
             if progress:
-                progress.start("reading", sum(file.size for file in files), "bytes")
-            for file in files:
-                yield from read_file(
-                    file,
-                    fields or FieldNames(),
-                    problems,
-                    strict=strict,
-                    on_bytes=progress.advance if progress else None,
-                )
+                progress.start("reading", reading.bytes, "bytes")
+            yield from reading.documents()
 
-        return self._add(stream(), problems, strict, progress)
+        return self._add(stream(), problems, strict, progress, reading if delete else None)
 
     def add_embeddings(
         self,
         ids: Sequence[str],
-        arrays: Sequence[Any],
+        arrays: Iterable[Any],
         *,
         texts: Sequence[str] | None = None,
         titles: Sequence[str] | None = None,
         metadata: Sequence[Mapping[str, Any]] | None = None,
+        progress: Progress | None = None,
     ) -> BuildReport:
         """Add documents by token vectors of the caller's own, one array `[tokens, dim]` each.
 
         Vectors are scaled to unit length. In an index with a model, they must come from that model.
 
+        Args:
+            ids: of the documents.
+            arrays: as many, read once: a generator keeps memory small.
+            texts, titles, metadata: of each document.
+
         Raises:
             InputError: lists of different lengths, a wrong dim, NaN or Inf (naming the document).
         """
-        ids, arrays = list(ids), list(arrays)
-        if not ids:
-            raise InputError("No ids were given; add at least one document.")
-        texts = [""] * len(ids) if texts is None else list(texts)
-        titles = [""] * len(ids) if titles is None else list(titles)
-        metadata = [{}] * len(ids) if metadata is None else list(metadata)
-        columns = {"arrays": arrays, "texts": texts, "titles": titles, "metadata": metadata}
-        for name, column in columns.items():
-            if len(column) != len(ids):
-                raise InputError(f"{len(ids)} ids were given and {len(column)} {name}; give one for each id.")
-        dim = self._settings.dim or (self.encoder.dim if self._config else None)
-        vectors = []
-        for name, array in zip(ids, arrays, strict=True):
-            if not _is_text(name) or not name:
-                raise InputError(f"The id {name!a} is not a non-empty string of valid characters.")
-            vectors.append(check_vectors(f"document {name!r}", array, dim))
-            dim = vectors[0].shape[1]
-        documents = []
-        for name, text, title, held in zip(ids, texts, titles, metadata, strict=True):
-            if not _is_text(text) or not _is_text(title):
-                raise InputError(f"The text or title of document {name!r} is not a valid string.")
-            if not isinstance(held, Mapping):
-                raise InputError(f"The metadata of document {name!r} are not a dictionary.")
-            documents.append(Document(name, text, title, plain_metadata(held, f"document {name!r}")))
+        ids = list(ids)
+        given = GivenDocuments(ids, arrays, texts, titles, metadata)
+        first = given.first(self._settings.dim or (self.encoder.dim if self._config else None))
+        problems = given.problems
 
-        def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> BuildReport:
-            given_dim = int(vectors[0].shape[1])
-            if settings.dim not in (0, given_dim):
+        def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> Built:
+            dim = int(first.shape[1])
+            if settings.dim not in (0, dim):
                 raise InputError(
-                    f"The vectors have {given_dim} dimensions and the index has {settings.dim}; add vectors "
+                    f"The vectors have {dim} dimensions and the index has {settings.dim}; add vectors "
                     "of the index's own model."
                 )
             return build_from_vectors(
                 writer,
-                GivenVectors(documents, vectors),
-                replace(settings, dim=given_dim),
+                given.stream(),
+                given.last,
+                replace(settings, dim=dim),
                 base=base,
                 encoder=lambda: self.encoder,
-                problems=Problems(),
+                progress=progress,
             )
 
-        return self._write(build)
+        return self._write(build, problems)
+
+    def export(self, path: str | Path, *, vectors: bool = False) -> int:
+        """Write documents, passages and metadata to a Parquet file (`colrank.transfer`).
+
+        Args:
+            vectors: write the decoded token vectors too.
+
+        Returns:
+            The number of passages.
+        """
+        return export_index(self.snapshot, Path(path), vectors=vectors)
+
+    def add_exported(
+        self, path: str | Path, *, vectors: bool = False, progress: Progress | None = None
+    ) -> BuildReport:
+        """Add what `export` wrote; texts are encoded again, unless `vectors` says to take those of the file.
+
+        Raises:
+            InputError: the file is no export, or vectors were asked for and it has none.
+        """
+        exported = Exported(Path(path))
+        if not vectors:
+            return self._add(exported.documents(), Problems(), False, progress)
+        if not exported.has_vectors:
+            raise InputError(f"{path} holds no vectors; export with --vectors, or import with a model.")
+        held = list(exported.documents())
+        return self.add_embeddings(
+            [document.id for document in held],
+            exported.vectors(),
+            texts=[document.text for document in held],
+            titles=[document.title for document in held],
+            metadata=[document.metadata for document in held],
+            progress=progress,
+        )
 
     def _add(
-        self, documents: Iterable[Document], problems: Problems, strict: bool, progress: Progress | None
+        self,
+        documents: Iterable[Document],
+        problems: Problems,
+        strict: bool,
+        progress: Progress | None,
+        reading: CorpusReading | None = None,
     ) -> BuildReport:
         encoder = self.encoder
 
-        def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> BuildReport:
+        def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> Built:
+            vanished = None if reading is None or base is None else partial(reading.vanished, base.contents)
             return build_from_documents(
                 writer,
                 documents,
                 encoder,
                 settings,
                 base=base,
+                vanished=vanished,
                 problems=problems,
                 strict=strict,
                 prefilter=self._prefilter,
                 progress=progress,
             )
 
-        return self._write(build)
+        return self._write(build, problems, progress)
 
-    def _write(self, build: Callable[[IndexWriter, Manifest, Snapshot | None], BuildReport]) -> BuildReport:
-        """Build the next generation under the writer's lock and move on to it."""
+    def delete(
+        self,
+        ids: str | Iterable[str] | None = None,
+        *,
+        where: str | None = None,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        path_prefix: str | None = None,
+        dry_run: bool = False,
+    ) -> list[str]:
+        """Delete documents by id, or those that a filter or a path names, and give their ids.
+
+        Their segments stay as they are, so that the work follows what is deleted; `compact` drops them for
+        good.
+
+        Args:
+            ids: of documents.
+            where, parameters: as `filter` and `parameters` of `search`.
+            path_prefix: documents of this file or folder, by their source.
+            dry_run: delete nothing.
+
+        Raises:
+            InputError: nothing was named, or an id is not in the index.
+        """
+        names = [ids] if isinstance(ids, str) else None if ids is None else list(ids)
+        wanted = Where(where, parameters, path_prefix, names)
+        if wanted == Where(parameters=parameters):
+            raise InputError("Nothing to delete was named; give ids, a filter or a path.")
+
+        deleted: list[str] = []
+
+        def build(writer: IndexWriter, _: Manifest, base: Snapshot | None) -> Built:
+            assert base is not None
+            rows = base.matching(wanted).tolist()
+            deleted.extend(document.id for document in base.contents.documents(rows))
+            if not rows or dry_run:
+                return Built(base.manifest)
+            encoder = (lambda: self.encoder) if self._config else None
+            manifest = delete_documents(writer, base, rows, encoder)
+            return Built(manifest, deleted=len(rows))
+
+        self.snapshot  # noqa: B018  an index that was never written has nothing to delete
+        self._write(build, Problems())
+        return deleted
+
+    def compact(
+        self, *, retrain: bool = False, dry_run: bool = False, progress: Progress | None = None
+    ) -> Compaction | None:
+        """Write all segments again as one, without what was deleted.
+
+        Args:
+            retrain: train a new codec, from what the present one decodes to.
+            dry_run: only say what would be done.
+
+        Returns:
+            What was done, or would be; None where there is nothing to do.
+        """
+        done: list[Compaction | None] = []
+
+        def build(writer: IndexWriter, _: Manifest, base: Snapshot | None) -> Built:
+            assert base is not None
+            plan = whole(base.manifest, retrain=retrain)
+            done.append(plan)
+            if plan is None or dry_run:
+                return Built(base.manifest)
+            return Built(compact(writer, base, plan, progress))
+
+        self.snapshot  # noqa: B018  an index that was never written has nothing to compact
+        self._write(build, Problems(), progress)
+        return done[0]
+
+    def refresh(self) -> bool:
+        """Move on to the newest generation; whether there was a newer one.
+
+        Searches that run keep the generation that they began with.
+
+        Raises:
+            ModelMismatch: the index was replaced by one of another model.
+        """
+        newest = open_snapshot(self.path)
+        if self._snapshot is not None and newest.manifest.generation == self._snapshot.manifest.generation:
+            return False
+        self._check_same(newest.manifest)
+        self._snapshot, self._settings, self._fresh = newest, newest.manifest, False
+        return True
+
+    def _check_same(self, manifest: Manifest) -> None:
+        held = self._settings
+        if not self._fresh and (manifest.model != held.model or manifest.dim != held.dim):
+            raise ModelMismatch(
+                f"{self.path} was replaced by an index of another model since it was opened; open it again."
+            )
+
+    def _write(
+        self,
+        build: Callable[[IndexWriter, Manifest, Snapshot | None], Built],
+        problems: Problems,
+        progress: Progress | None = None,
+    ) -> BuildReport:
+        """Build the next generation under the writer's lock, compact it where that is due, move on to it."""
+        begin = time.perf_counter()
         with IndexWriter(self.path) as writer:
             settings, base = self._settings, None
             if self._fresh:
-                if is_index(self.path):
-                    if not self._overwrite:  # somebody made one since `create` looked
-                        raise IndexExists(_exists(self.path))
-                    # Generations go on counting, so that no reader mistakes the new for the old.
-                    settings = replace(settings, generation=writer.newest_generation())
-                if self._config is not None:
-                    encoder = self.encoder
-                    settings = replace(
-                        settings,
-                        dim=encoder.dim,
-                        model=encoder.fingerprint,
-                        model_location=_location(self.path, self._config.model),
-                        passage_tokens=settings.passage_tokens or encoder.default_passage_tokens,
-                    )
-                    PassageConfig(settings.passage_tokens, settings.overlap)
+                settings = self._fresh_settings(writer)
             else:
                 base = open_snapshot(self.path)
                 settings = base.manifest
-                if settings.model != self._settings.model or settings.dim != self._settings.dim:
-                    raise ModelMismatch(
-                        f"{self.path} was replaced by an index of another model since it was opened; "
-                        "open it again."
-                    )
+                self._check_same(settings)
                 if self._config is not None:
                     # Where the model was found now is where the next reader will find it.
                     settings = replace(settings, model_location=_location(self.path, self._config.model))
-            report = build(writer, settings, base)
+            built = build(writer, settings, base)
+            if built.manifest != (base.manifest if base else None):
+                while (plan := due(open_snapshot(self.path).manifest)) is not None:
+                    compact(writer, open_snapshot(self.path), plan, progress)
             self._snapshot = open_snapshot(self.path)
             self._settings = self._snapshot.manifest
             self._fresh = False
-            model, languages = self._settings.model, self._snapshot.segment.entry.language_tokens
-            warning = None if model is None else language_warning(model.name, languages, "encoder")
-            return replace(report, notes=(warning,)) if warning else report
+        counts, manifest = self._snapshot.contents.counts, self._settings
+        notes = []
+        if manifest.model is not None:
+            notes = [language_warning(manifest.model.name, counts.language_tokens, "encoder")]
+        return BuildReport(
+            documents=counts.documents,
+            passages=counts.passages,
+            tokens=counts.tokens,
+            bytes=manifest.bytes,
+            seconds=time.perf_counter() - begin,
+            problems=problems,
+            added=built.added,
+            replaced=built.replaced,
+            unchanged=built.unchanged,
+            deleted=built.deleted,
+            resumed=built.resumed,
+            notes=tuple(note for note in notes if note),
+        )
+
+    def _fresh_settings(self, writer: IndexWriter) -> Manifest:
+        """Settings of an index that is written for the first time."""
+        settings = self._settings
+        if is_index(self.path):
+            if not self._overwrite:  # somebody made one since `create` looked
+                raise IndexExists(_exists(self.path))
+            # Generations go on counting, so that no reader mistakes the new for the old.
+            settings = replace(settings, generation=writer.newest_generation())
+        if self._config is None:
+            return settings
+        encoder = self.encoder
+        settings = replace(
+            settings,
+            dim=encoder.dim,
+            model=encoder.fingerprint,
+            model_location=_location(self.path, self._config.model),
+            passage_tokens=settings.passage_tokens or encoder.default_passage_tokens,
+        )
+        PassageConfig(settings.passage_tokens, settings.overlap)
+        return settings
 
     @overload
     def search(  # type: ignore[overload-overlap]
@@ -430,6 +623,10 @@ class ColRank:
         *,
         by: By = "passage",
         highlight: bool = False,
+        filter: str | None = None,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        path_prefix: str | None = None,
+        ids: Collection[str] | None = None,
         scan: Scan = "auto",
         nprobe: int | None = None,
         shortlist: int | None = None,
@@ -444,6 +641,10 @@ class ColRank:
         *,
         by: By = "passage",
         highlight: bool = False,
+        filter: str | None = None,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        path_prefix: str | None = None,
+        ids: Collection[str] | None = None,
         scan: Scan = "auto",
         nprobe: int | None = None,
         shortlist: int | None = None,
@@ -457,6 +658,10 @@ class ColRank:
         *,
         by: By = "passage",
         highlight: bool = False,
+        filter: str | None = None,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        path_prefix: str | None = None,
+        ids: Collection[str] | None = None,
         scan: Scan = "auto",
         nprobe: int | None = None,
         shortlist: int | None = None,
@@ -470,6 +675,12 @@ class ColRank:
             k: most hits; as many come back as there are passages (documents) with tokens.
             by: what is counted: passages, or documents (the best passage stands for each).
             highlight: mark the words that matched best, for text queries.
+            filter: a boolean SQL expression over metadata, `id`, `title`, `source` and `language`, such as
+                "lang = 'es' and year >= 2020"; only documents for which it is true are searched, and k of
+                them come back whenever there are as many.
+            parameters: values for `?` (a list) or `$name` (a dictionary) in the filter.
+            path_prefix: search only documents of this file or folder, by their source.
+            ids: search only these documents.
             scan: "always" scores every passage, "never" those that the prefilter finds, "auto" does what
                 is faster for an index of this size.
             nprobe, shortlist, prune: settings of the prefilter (`colrank.config.SearchConfig`); None takes
@@ -481,8 +692,9 @@ class ColRank:
             `Hits` for one query, a list of `Hits` for a list.
 
         Raises:
-            InputError: k below 1, an empty query, one of unknown tokens only, vectors of a wrong shape, an
-                option with an impossible value, a stage that reads text asked of vectors.
+            InputError: k below 1, a filter that is none, an unknown id, an empty query, one of unknown
+                tokens only, vectors of a wrong shape, an option with an impossible value, a stage that
+                reads text asked of vectors.
             ModelMismatch: the query would be encoded otherwise than the passages.
             ModelError, MissingExtra: the reranker cannot be found, loaded or used.
             StageFailed: the reranker failed, or a query could not be judged, and `fail` was asked for.
@@ -490,6 +702,7 @@ class ColRank:
         k = check_k(k)
         config = SearchConfig(scan, nprobe, shortlist, prune)
         second = CascadeConfig(**cascade)
+        where = Where(filter, parameters, path_prefix, ids)
         snapshot = self.snapshot
         # An array or tensor of two dimensions is one query; of three, a list of them.
         single = isinstance(query, str) or getattr(query, "ndim", 3) < 3
@@ -509,9 +722,15 @@ class ColRank:
         if highlight and self._config is not None:
             encoder = self.encoder
             stages.append(("highlight", lambda q, hits: _highlight(snapshot, q, hits, encoder)))
-        found = search(snapshot, queries, k=wanted_hits(second, k), by=by, config=config, stages=stages)
+        among, told = None, list[str]()
+        if where != Where(parameters=parameters):
+            among, told = snapshot.findable(where)
+        found = search(
+            snapshot, queries, k=wanted_hits(second, k), by=by, config=config, stages=stages, among=among
+        )
         for hits in found:
             hits.timings = {"encode": encoding, **hits.timings}
+            hits.warnings += told
         return found[0] if single else found
 
     def _cascade(self, config: CascadeConfig, snapshot: Snapshot) -> IndexCascade:
@@ -665,7 +884,7 @@ class ColRank:
         grid: str | Mapping[str, Any] | Sequence[Variant] = "fast",
         k: int = 10,
         sample: int | None = None,
-        model: str = EMBEDDED_MODEL,
+        model: str | Sequence[str] = EMBEDDED_MODEL,
         device: str | None = None,
         dtype: str = "float32",
         trust_remote_code: bool = False,
@@ -686,8 +905,13 @@ class ColRank:
     ) -> Comparison:
         """Compare what storage costs with what it gives, on a corpus of one's own.
 
-        The corpus is encoded once and kept in the cache; every variant is built from these vectors, searched
-        with the same queries, and timed in turns with the others. Stopped, it goes on where it stood.
+        The corpus is encoded once a model and kept in the cache; every variant is built from these vectors,
+        searched with the same queries, and timed in turns with the others. Stopped, it goes on where it
+        stood.
+
+        Of several models each has its own variants, and agreement is with its own float32 exact. Losses of
+        all are against one row: the float32 exact of the best model by mean nDCG@10. This needs a corpus and
+        judged queries.
 
         Args:
             source: folders and files, or an index, whose passages are encoded again unless it keeps them
@@ -698,8 +922,9 @@ class ColRank:
                 variants.
             k: hits of the timed searches.
             sample: most queries; None is all judged ones, or 200 drawn ones.
-            model, device, dtype, trust_remote_code, passage_tokens, overlap, token_weights, fields: as in
-                `create` and `add_files`; of an index its own count.
+            model: as in `create`, or several models to compare with each other; of an index its own counts.
+            device, dtype, trust_remote_code, passage_tokens, overlap, token_weights, fields: as in `create`
+                and `add_files`, the same for every model.
             seed: of drawn queries and of codecs.
             max_bytes_per_passage, max_loss, max_ms: what the recommended variant keeps within; loss is judged
                 by the upper end of its interval, and is at most .01 where nothing is said.
@@ -713,16 +938,17 @@ class ColRank:
 
         Raises:
             InputError: an impossible grid or budget, a budget that no variant meets, qrels without queries or
-                the other way round, too few queries for an interval.
+                the other way round, too few queries for an interval, a model named twice, several models
+                without judged queries or with an index, or nothing can be written to `apply`.
+            IndexExists: `apply` is an index, and it is not to be replaced.
             MissingExtra: FAISS, or the extra `eval`, is not installed.
         """
-        encoding = EncoderConfig(model, device, dtype, "auto", trust_remote_code)
         names = fields or FieldNames()
 
-        def encode(folder: Path, paths: Sequence[Path]) -> ColRank:
+        def encode(name: str, folder: Path, paths: Sequence[Path]) -> ColRank:
             made = cls.create(
                 folder,
-                model=model,
+                model=name,
                 device=device,
                 dtype=dtype,
                 trust_remote_code=trust_remote_code,
@@ -736,23 +962,37 @@ class ColRank:
             made.add_files(paths, fields=names, progress=progress)
             return made
 
-        target = None if apply is None else Path(apply)
-        if target is not None and is_index(target) and not overwrite:
-            raise IndexExists(_exists(target))
+        def settings(name: str) -> dict[str, Any]:
+            return {
+                **asdict(EncoderConfig(model_place(name), None, dtype, "auto", trust_remote_code)),
+                **asdict(names),
+                "passage_tokens": passage_tokens,
+                "overlap": overlap,
+                "token_weights": token_weights,
+                "seed": seed,
+                "version": __version__,
+            }
 
-        def build(base: Snapshot, variant: Variant, centroids: Centroids) -> None:
+        target = None if apply is None else Path(apply)
+        if target is not None:
+            if is_index(target) and not overwrite:
+                raise IndexExists(_exists(target))
+            with IndexWriter(target):
+                pass  # what would keep it from being written is said before anything is encoded
+
+        def build(base: Base, variant: Variant, centroids: Centroids) -> None:
             assert target is not None
-            manifest = base.manifest
-            encoder = None if manifest.model is None else load_encoder(encoding)
+            manifest = base.snapshot.manifest
+            place = _located(base.index.path, manifest.model_location)
             build_variant(
                 target,
-                base,
+                base.snapshot,
                 variant,
-                encoder=encoder,
+                encoder=base.encoder,
                 centroids=centroids,
                 left_out={},
                 progress=progress or Silent(),
-                location=_location(target, model) if manifest.model else "",
+                location=_location(target, place) if manifest.model else "",
             )
 
         second = CascadeConfig(**stages)
@@ -764,20 +1004,12 @@ class ColRank:
             source,
             queries,
             qrels,
+            model=model,
             encode=encode,
             open_index=lambda path: cls.open(
                 path, device=device, dtype=dtype, trust_remote_code=trust_remote_code
             ),
-            settings={
-                **asdict(encoding),
-                **asdict(names),
-                "device": None,
-                "passage_tokens": passage_tokens,
-                "overlap": overlap,
-                "token_weights": token_weights,
-                "seed": seed,
-                "version": __version__,
-            },
+            settings=settings,
             grid=grid,
             k=check_k(k),
             sample=None if sample is None else check_k(sample),
@@ -843,23 +1075,38 @@ class ColRank:
     def stats(self) -> dict[str, Any]:
         """Counts, bytes by part, model, token weights and kernels of this snapshot, as plain values."""
         snapshot = self.snapshot
-        entry, manifest = snapshot.segment.entry, snapshot.manifest
+        counts, manifest = snapshot.contents.counts, snapshot.manifest
         codec = manifest.codec
-        sizes = {"vectors": 0, "centroids": 0, "postings": 0, "text": 0, "other": 0}
-        for name, (size, _) in entry.files.items():
-            part = "postings" if name.startswith("posting") else "other"
-            part = "vectors" if name in entry.shards else "text" if name == "passages.arrow" else part
-            sizes[part] += size
+        sizes = {"vectors": 0, "centroids": 0, "postings": 0, "text": 0, "deletions": 0, "other": 0}
+        for entry in manifest.segments:
+            for name, (size, _) in entry.files.items():
+                part = "postings" if name.startswith("posting") else "other"
+                part = "vectors" if name in entry.shards else "text" if name == "passages.arrow" else part
+                sizes[part] += size
+            if entry.deletions:
+                sizes["deletions"] += sum(size for size, _ in entry.deletions.files.values())
         sizes["centroids"] = sum(size for size, _ in codec.files.values()) if codec else 0
         sizes["other"] += len(manifest.to_json().encode())
         total = sum(sizes.values())
         return {
             "path": str(self.path),
             "generation": manifest.generation,
-            "documents": entry.documents,
-            "passages": entry.passages,
-            "tokens": entry.tokens,
-            "unpooled_tokens": entry.unpooled_tokens,
+            "documents": counts.documents,
+            "passages": counts.passages,
+            "tokens": counts.tokens,
+            "unpooled_tokens": counts.unpooled_tokens,
+            "segments": [
+                {
+                    "name": entry.name,
+                    "documents": entry.live_documents,
+                    "deleted": entry.documents - entry.live_documents,
+                    "passages": entry.live_passages,
+                    "tokens": entry.live_tokens,
+                    "squared_error": entry.squared_error,
+                    "drifted": drifted(manifest, entry),
+                }
+                for entry in manifest.segments
+            ],
             "dim": manifest.dim,
             "bits": manifest.stored_bits,
             "pool": manifest.pool,
@@ -869,24 +1116,22 @@ class ColRank:
                 "kind": codec.kind,
                 "centroids": codec.centroids,
                 **asdict(codec.training),
-                "segment_squared_error": entry.squared_error,
             },
             "search": {
                 "scan": scans(snapshot, SearchConfig()),
-                "centroid_index": None if codec is None else "flat",
                 **asdict(plan(snapshot, SearchConfig(), manifest.knobs.k or 10)),
                 "stored": {name: v for name, v in asdict(manifest.knobs).items() if v is not None},
             },
             "model_dtype": manifest.dtype,
             "bytes": {**sizes, "total": total},
-            "bytes_per_token": round(total / entry.tokens, 2) if entry.tokens else 0.0,
-            "vector_bytes_per_token": round(sizes["vectors"] / entry.tokens, 2) if entry.tokens else 0.0,
+            "bytes_per_token": round(total / max(1, counts.tokens), 2),
+            "vector_bytes_per_token": round(sizes["vectors"] / max(1, counts.tokens), 2),
             "model": manifest.model.name if manifest.model else None,
             "passage_tokens": manifest.passage_tokens,
             "overlap": manifest.overlap,
             "token_weights": manifest.token_weights,
             "weighted": snapshot.weighted,
-            "language_tokens": dict(entry.language_tokens),
+            "language_tokens": dict(counts.language_tokens),
             "kernels": list(available_kernels()) or ["none (torch)"],
         }
 
@@ -953,7 +1198,3 @@ def _exists(folder: Path) -> str:
 def _content_id(record: Mapping[str, Any]) -> str:
     content = repr(sorted(map(repr, record.items())))
     return f"document-{xxhash.xxh3_64_hexdigest(content.encode(errors='backslashreplace'))}"
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and is_utf8(value)

@@ -177,8 +177,8 @@ class Exported:
         for rows in self._grouped(["document", "vectors"]):
             if len(rows) > 1:
                 raise InputError(
-                    f"{rows[0]['document']!r} has {len(rows)} passages, and given vectors have one a document; "
-                    "import with a model, which encodes the text again."
+                    f"{rows[0]['document']!r} has {len(rows)} passages, and given vectors have one a "
+                    "document; import with a model, which encodes the text again."
                 )
             yield np.array(rows[0]["vectors"], dtype=np.float32)
 

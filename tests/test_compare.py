@@ -30,7 +30,10 @@ TINY = {"bits": [32, 2], "pool": [1, 2]}
 
 def offers(*rows: tuple[str, float, float, float]) -> list[Offer]:
     """Name, bytes, quality, loss at worst; a millisecond for each byte."""
-    return [Offer(name, size, quality, 1 - quality, worst, size) for name, size, quality, worst in rows]
+    return [
+        Offer(name, size, 1000 * size, quality, 1 - quality, worst, size)
+        for name, size, quality, worst in rows
+    ]
 
 
 TABLE = offers(
@@ -176,9 +179,9 @@ def test_drawn_queries_are_taken_out_of_their_passages(whole: ColRank, tmp_path:
         progress=Silent(),
     )
     for (row, mask), query in zip(drawn.left_out.items(), drawn.queries.values(), strict=True):
-        vectors = base.segment.passage_vectors(row)
+        vectors = base.contents.passage_vectors(row)
         np.testing.assert_array_equal(query.vectors.vectors, vectors[mask])
-        np.testing.assert_array_equal(built.segment.passage_vectors(row), vectors[~mask])
+        np.testing.assert_array_equal(built.contents.passage_vectors(row), vectors[~mask])
 
 
 def test_cut_vectors_are_the_first_dimensions_at_unit_length():
@@ -192,8 +195,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("judged")
     index = ColRank.create(folder / "index", device="cpu")
     index.add_files(SAMPLE)
-    segment = index.snapshot.segment
-    rows = [segment.document(row) for row in range(segment.entry.documents)]
+    contents = index.snapshot.contents
+    rows = list(contents.live_documents())
     rows = [row for row in rows if row.title]
     queries = [json.dumps({"_id": f"q{row.row}", "text": row.title}) for row in rows]
     (folder / "queries.jsonl").write_text("\n".join(queries))
@@ -313,7 +316,7 @@ def test_a_second_run_encodes_nothing_and_says_the_same(
 def test_a_stopped_run_goes_on_with_what_was_built(
     judged: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from colrank.compare import run
+    from colrank.compare import contestants
 
     built: list[str] = []
 
@@ -324,12 +327,12 @@ def test_a_stopped_run_goes_on_with_what_was_built(
         return build_variant(folder, base, variant, **options)
 
     options = {"grid": TINY, "device": "cpu", "cache": tmp_path, "max_loss": 0.5}
-    monkeypatch.setattr(run, "build_variant", stopping)
+    monkeypatch.setattr(contestants, "build_variant", stopping)
     with pytest.raises(KeyboardInterrupt):
         ColRank.compare(SAMPLE, *judged, **options)
     seen = built.copy()
     monkeypatch.setattr(
-        run, "build_variant", lambda f, b, v, **o: built.append(v.name) or build_variant(f, b, v, **o)
+        contestants, "build_variant", lambda f, b, v, **o: built.append(v.name) or build_variant(f, b, v, **o)
     )
     found = ColRank.compare(SAMPLE, *judged, **options)
     assert seen == ["float32", "float32, pool 2"]

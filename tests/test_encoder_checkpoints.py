@@ -402,7 +402,7 @@ def test_a_reopened_index_goes_on_with_its_own_passage_length(tmp_path: Path):
     index = ColRank.create(tmp_path / "i", model=str(made), device="cpu", passage_tokens=DOCUMENT_LENGTH + 16)
     words = [word for word in VOCABULARY[9:] if word.isalpha()]
     index.add([{"id": "long", "text": " ".join((words * 9)[: DOCUMENT_LENGTH + 8])}])
-    assert index.snapshot.segment.entry.passages == 1
+    assert index.snapshot.contents.counts.passages == 1
     again = ColRank.open(tmp_path / "i", device="cpu")
     expected = index.explain("the cold sea", "long")
     assert any(match.start >= 0 for match in expected.tokens)

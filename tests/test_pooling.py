@@ -225,9 +225,9 @@ def test_every_pooled_token_names_its_tokens(pooled: ColRank):
     """A query of a passage's own stored vectors meets each of them once."""
     snapshot = pooled.snapshot
     for row in (0, 17, 51):
-        passage = snapshot.segment.passage(row)
-        document = snapshot.segment.document(passage.document)
-        stored = snapshot.codec.turn_back(snapshot.segment.passage_vectors(row))
+        passage = snapshot.contents.passage(row)
+        document = snapshot.contents.document(passage.document)
+        stored = snapshot.codec.turn_back(snapshot.contents.passage_vectors(row))
         explanation = pooled.explain(stored, f"{document.id}#{passage.ordinal}")
         labels = read_index(pooled.path).labels[row]
         named = pooled.encoder.document_tokens(encoder_input(document.prefix_of(passage), passage.text))

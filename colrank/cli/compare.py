@@ -7,11 +7,23 @@ from typing import Any
 
 import click
 
-from colrank.cli.options import PATH, field_options, json_option, k_option, model_options
+from colrank.cli.options import PATH, dtype_option, field_options, json_option, k_option, stacked
 from colrank.config import EMBEDDED_MODEL, FieldNames, check_k
 from colrank.errors import InputError
 
-_AXES = ("bits", "dim", "pool", "centroids", "nprobe", "shortlist")
+_model_options = stacked(
+    click.option(
+        "--model",
+        "models",
+        multiple=True,
+        help="Late-interaction model: a folder or a name on the hub; several are compared with each other, "
+        "by judged queries. [default: the embedded one, or the index's]",
+    ),
+    click.option("--device", help="As for index."),
+    dtype_option("--dtype", "As for index."),
+    click.option("--trust-remote-code", is_flag=True, help="As for index."),
+)
+"""As other commands have them, but for a --model that may be given again."""
 
 
 @click.command("compare", short_help="Show what each byte of storage buys on your corpus.")
@@ -56,7 +68,7 @@ _AXES = ("bits", "dim", "pool", "centroids", "nprobe", "shortlist")
 @click.option("--overlap", type=int, default=0, show_default=True, help="As for index.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of drawn queries and codecs.")
 @field_options
-@model_options
+@_model_options
 @json_option
 def command(
     paths: tuple[Path, ...],
@@ -84,7 +96,7 @@ def command(
     id_field: tuple[str, ...],
     title_field: tuple[str, ...],
     text_field: tuple[str, ...],
-    model: str | None,
+    models: tuple[str, ...],
     device: str | None,
     dtype: str,
     trust_remote_code: bool,
@@ -93,12 +105,13 @@ def command(
 ) -> None:
     """Compare ways to store a corpus: bytes, agreement with float32 exact, judged quality, time.
 
-    PATH is what index reads, or one index. It is encoded once and kept in the cache. Without queries,
-    sentences drawn from the passages ask, each taken out of its passage.
+    PATH is what index reads, or one index. It is encoded once a model and kept in the cache. Without
+    queries, sentences drawn from the passages ask, each taken out of its passage.
 
     \b
     colrank compare corpus/ --plot compare.png
     colrank compare judged/corpus.jsonl --queries judged/ --qrels judged/ --max-loss 0.005 --apply my.index
+    colrank compare corpus/ --queries judged/ --qrels judged/ --model embedded --model ./my-model
     """
     check_k(k)
     values: dict[str, Any] = {name: _numbers(name, text) for name, text in numbers.items() if text}
@@ -121,7 +134,7 @@ def command(
             grid=values or grid,
             k=k,
             sample=sample,
-            model=model or EMBEDDED_MODEL,
+            model=models or EMBEDDED_MODEL,
             device=device,
             dtype=dtype,
             trust_remote_code=trust_remote_code,

@@ -12,18 +12,23 @@ from colrank.compare import Comparison, Row
 from colrank.compare.page import said
 from colrank.types import human_bytes
 
+_FILE_WIDTH = 120
+"""Columns of a file or pipe, which has no width of its own: no number is cut there."""
+
 
 def print_comparison(found: Comparison) -> None:
     """The variants, other systems, and what it means."""
     console = plain_console()
+    if not console.is_terminal:
+        console.width = max(console.width, _FILE_WIDTH)
     first, sentence, *rest = said(found)
     console.print(one_line(first), soft_wrap=True)
-    console.print(_bytes(found))
+    console.print(*_bytes(found), sep="\n")
     console.print()
-    console.print(_quality(found))
+    console.print(*_quality(found), sep="\n")
     if found.baselines:
         others = Table(box=None, pad_edge=False)
-        others.add_column("system", no_wrap=True)
+        others.add_column("system")
         for name in ("B/passage, no text", found.measure, "interval", "ms"):
             others.add_column(name, justify="right", no_wrap=True)
         for baseline in found.baselines:
@@ -43,20 +48,28 @@ def print_comparison(found: Comparison) -> None:
     console.print(Text(one_line(sentence), style="green"), soft_wrap=True)
 
 
-def _table(found: Comparison, heads: Sequence[str], cells: Callable[[Row], Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("variant", no_wrap=True)
-    for name in heads:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in found.rows:
-        style = "bold green" if row.name == found.recommended else "bold" if row.on_front else ""
-        table.add_row(f"{row.name}{' *' if row.on_front else ''}", *cells(row), style=style)
-    return table
+def _tables(found: Comparison, heads: Sequence[str], cells: Callable[[Row], Sequence[str]]) -> list[Table]:
+    """One a model: names of models in front of those of variants would leave numbers no room."""
+    tables = []
+    for model in found.models:
+        title = one_line(model.label) if len(found.models) > 1 else None
+        table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+        table.add_column("variant", no_wrap=True)
+        for name in heads:
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in found.rows:
+            if row.model != model.label:
+                continue
+            style = "bold green" if row.name == found.recommended else "bold" if row.on_front else ""
+            name = row.variant.name
+            table.add_row(f"{name}{' *' if row.on_front else ''}", *cells(row), style=style)
+        tables.append(table)
+    return tables
 
 
-def _bytes(found: Comparison) -> Table:
+def _bytes(found: Comparison) -> list[Table]:
     sizes = [f"at {passages / 1e6:g}M" for passages in found.rows[0].extrapolated]
-    return _table(
+    return _tables(
         found,
         ["B/token", "B/passage", "x single", *sizes, "error", "resident"],
         lambda row: [
@@ -70,9 +83,9 @@ def _bytes(found: Comparison) -> Table:
     )
 
 
-def _quality(found: Comparison) -> Table:
+def _quality(found: Comparison) -> list[Table]:
     judged = ["nDCG@10"] if found.rows[0].judged else []
-    return _table(
+    return _tables(
         found,
         ["recall@10", "@100", *judged, "loss", "interval", "p", "ms", "p95"],
         lambda row: [

@@ -13,11 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colrank.builder import Progress
-from colrank.compare.variants import Variant
+from colrank.compare.contestants import Contestant, Part
+from colrank.compare.measure import DEPTH
+from colrank.compare.result import JUDGED, Baseline
+from colrank.compare.rows import mean_of
 from colrank.errors import MissingExtra
+from colrank.evaluate.judgements import Qrels
+from colrank.evaluate.measures import evaluate_run
 from colrank.evaluate.runs import Run
 from colrank.explain import row_of_hit
 from colrank.index import Snapshot
+from colrank.language import main_language
 from colrank.passages import encoder_input
 from colrank.rerankers import Reranker
 from colrank.search import Query, search
@@ -41,27 +47,75 @@ class System:
 
     Attributes:
         name: how it is shown.
+        part: of the model whose passages it searches.
+        queries: by id, as it takes them.
         bytes: of its index, without the text that every system keeps.
         passages: finds the best passages of a query: rows, best first.
     """
 
     name: str
+    part: Part
+    queries: Mapping[str, Query]
     bytes: int
     passages: Callable[[Query, int], NDArray[np.int64]]
 
 
-def single_vector(base: Snapshot) -> System:
+def measure_baselines(
+    parts: Sequence[Part],
+    chosen: Contestant,
+    vector_bytes: int,
+    qrels: Qrels,
+    reranker: Reranker | None,
+    progress: Progress,
+) -> list[Baseline]:
+    """One vector a passage of each model, BM25 over the first model's passages, and the chosen variant.
+
+    Args:
+        vector_bytes: of the chosen variant.
+        reranker: put on top of each as well, or None.
+    """
+    systems = [*map(single_vector, parts), bm25(parts[0]), late_interaction(chosen, vector_bytes)]
+    found = []
+    for system in systems:
+        run, times, best = run_system(system, progress)
+        variant = chosen.name if system is systems[-1] else ""
+        found.append(_measured(system, run, times, qrels, variant, ""))
+        if reranker is not None:
+            run, more = rerank_rows(reranker, system, best, progress)
+            both = [first + second for first, second in zip(times, more, strict=True)]
+            found.append(_measured(system, run, both, qrels, variant, reranker.name))
+    return found
+
+
+def _measured(
+    system: System, run: Run, times: Sequence[float], qrels: Qrels, variant: str, reranker: str
+) -> Baseline:
+    held = evaluate_run(run, qrels, JUDGED)
+    return Baseline(
+        name=f"{system.name} + {reranker}" if reranker else system.name,
+        model=system.part.label or system.part.model,
+        bytes_per_passage=system.bytes / max(1, system.part.base.contents.counts.passages),
+        quality=mean_of(np.array([value[JUDGED[0]] for value in held.values()])),
+        median_ms=float(np.median(times)),
+        variant=variant,
+        reranker=reranker,
+    )
+
+
+def single_vector(part: Part) -> System:
     """The mean of a passage's token vectors, of unit length, as float32; a query alike."""
-    segment = base.segment
-    vectors = np.zeros((segment.entry.passages, base.manifest.dim), dtype=np.float32)
-    for row in segment.filled.tolist():
-        vectors[row] = _mean(base.codec.turn_back(segment.passage_vectors(row).astype(np.float32)))
+    base = part.base
+    contents = base.contents
+    vectors = np.zeros((contents.passage_rows, base.manifest.dim), dtype=np.float32)
+    for row in contents.filled.tolist():
+        vectors[row] = _mean(base.codec.turn_back(contents.passage_vectors(row).astype(np.float32)))
 
     def best(query: Query, count: int) -> NDArray[np.int64]:
-        scores = vectors[segment.filled] @ _mean(query.vectors.vectors)
-        return segment.filled[np.argsort(-scores, kind="stable")[:count]]
+        scores = vectors[contents.filled] @ _mean(query.vectors.vectors)
+        return contents.filled[np.argsort(-scores, kind="stable")[:count]]
 
-    return System("single vector", vectors.nbytes, best)
+    name = f"{part.label}: single vector" if part.label else "single vector"
+    return System(name, part, part.queries, vectors.nbytes, best)
 
 
 def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -69,7 +123,7 @@ def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), dtype=np.float32)
 
 
-def bm25(base: Snapshot) -> System:
+def bm25(part: Part) -> System:
     """BM25 in memory over title and text of each passage, words stemmed in the language of most text.
 
     Raises:
@@ -82,76 +136,72 @@ def bm25(base: Snapshot) -> System:
         raise MissingExtra(
             "The baseline BM25 needs bm25s and PyStemmer; install them with: pip install 'colrank[eval]'."
         ) from error
-    segment = base.segment
-    languages = segment.entry.language_tokens
-    language = max(languages, key=lambda name: (languages[name], name), default="en")
+    contents = part.base.contents
+    language = main_language(contents.counts.language_tokens, otherwise="en")
     stemmer = Stemmer.Stemmer(_STEMMERS.get(language, "english"))
-    stopwords = language if language in ("en", "es", "de", "fr", "pt", "it") else []
+    stopwords = language if language in _STEMMERS else []
 
     def words(texts: Sequence[str]) -> Any:
         return bm25s.tokenize(list(texts), stemmer=stemmer, stopwords=stopwords, show_progress=False)
 
     retriever = bm25s.BM25()
-    retriever.index(words(list(_texts(base))), show_progress=False)
+    retriever.index(words(list(_texts(part.base))), show_progress=False)
     with tempfile.TemporaryDirectory() as folder:
         retriever.save(folder)
         size = sum(path.stat().st_size for path in Path(folder).iterdir())
 
     def best(query: Query, count: int) -> NDArray[np.int64]:
         found, scores = retriever.retrieve(
-            words([query.text]), k=min(count, segment.entry.passages), show_progress=False
+            words([query.text]), k=min(count, contents.passage_rows), show_progress=False
         )
         # What holds none of the words was not found.
         return np.asarray(found[0][scores[0] > 0], dtype=np.int64)
 
-    return System("BM25", size, best)
+    return System("BM25", part, part.queries, size, best)
 
 
-def late_interaction(snapshot: Snapshot, variant: Variant, queries: Mapping[str, Query], size: int) -> System:
-    """A variant as a system; `queries` are those of its own space, by text."""
+def late_interaction(contestant: Contestant, size: int) -> System:
+    """A variant as a system."""
+    snapshot, config = contestant.snapshot, contestant.variant.search()
 
     def best(query: Query, count: int) -> NDArray[np.int64]:
-        hits = search(snapshot, [queries[query.text]], k=count, config=variant.search())[0]
+        hits = search(snapshot, [query], k=count, config=config)[0]
         return np.array([row_of_hit(snapshot, hit) for hit in hits], dtype=np.int64)
 
-    return System(f"late interaction ({variant.name})", size, best)
+    name = f"late interaction ({contestant.name})"
+    return System(name, contestant.part, contestant.queries, size, best)
 
 
 def _texts(base: Snapshot) -> Iterator[str]:
-    segment = base.segment
-    for document in range(segment.entry.documents):
-        stored = segment.document(document)
-        for passage in segment.passages(segment.passages_of(document)):
+    """What is searched of each passage, by row: a base has no deleted ones."""
+    contents = base.contents
+    for stored in contents.live_documents():
+        for passage in contents.passages(contents.passages_of(stored.row)):
             yield encoder_input(stored.title.strip(), passage.text)
 
 
-def run_system(
-    system: System, base: Snapshot, queries: Mapping[str, Query], depth: int, progress: Progress
-) -> tuple[Run, list[float], dict[str, NDArray[np.int64]]]:
+def run_system(system: System, progress: Progress) -> tuple[Run, list[float], dict[str, NDArray[np.int64]]]:
     """Ranked documents of each query, its milliseconds, and its best passages."""
     run, times, rows = {}, [], {}
-    progress.start(system.name, len(queries), "queries")
-    for name, query in queries.items():
+    progress.start(system.name, len(system.queries), "queries")
+    for name, query in system.queries.items():
         begin = time.perf_counter()
-        found = system.passages(query, 2 * depth)
+        found = system.passages(query, 2 * DEPTH)
         times.append(1000 * (time.perf_counter() - begin))
-        run[name] = ranked_rows(base, found)[:depth]
+        run[name] = ranked_rows(system.part.base, found)[:DEPTH]
         rows[name] = found[:PASSAGES]
         progress.advance(1)
     return run, times, rows
 
 
 def rerank_rows(
-    reranker: Reranker,
-    base: Snapshot,
-    queries: Mapping[str, Query],
-    rows: Mapping[str, NDArray[np.int64]],
-    progress: Progress,
+    reranker: Reranker, system: System, rows: Mapping[str, NDArray[np.int64]], progress: Progress
 ) -> tuple[Run, list[float]]:
     """The best passages of each query in the reranker's order, by document, and its milliseconds."""
     run, times = {}, []
-    progress.start("reranking", len(queries), "queries")
-    for name, query in queries.items():
+    base = system.part.base
+    progress.start("reranking", len(system.queries), "queries")
+    for name, query in system.queries.items():
         texts = [_text(base, row) for row in rows[name].tolist()]
         begin = time.perf_counter()
         scores = reranker.score(query.text, texts).scores if texts else np.zeros(0)
@@ -163,11 +213,12 @@ def rerank_rows(
 
 
 def _text(base: Snapshot, row: int) -> str:
-    passage = base.segment.passage(row)
-    return encoder_input(base.segment.document(passage.document).title.strip(), passage.text)
+    passage = base.contents.passage(row)
+    return encoder_input(base.contents.document(passage.document).title.strip(), passage.text)
 
 
 def ranked_rows(base: Snapshot, rows: NDArray[np.int64]) -> list[tuple[str, float]]:
     """Documents in the order of their best passage."""
-    owners = dict.fromkeys(int(base.segment.passage_documents[row]) for row in rows)
-    return [(base.segment.document_id(owner), float(-at)) for at, owner in enumerate(owners)]
+    contents = base.contents
+    owners = dict.fromkeys(int(contents.passage_documents[row]) for row in rows)
+    return [(contents.document_id(owner), float(-at)) for at, owner in enumerate(owners)]

@@ -132,7 +132,7 @@ def build_variant(
     manifest = base.manifest
     dim = variant.dim or manifest.dim
     settings = Manifest(
-        generation=0,
+        generation=0,  # counted on below, where there is an index to replace
         dim=dim,
         model=_cut_fingerprint(manifest, variant),
         model_location=manifest.model_location if location is None else location,
@@ -144,21 +144,26 @@ def build_variant(
         kind=variant.kind,
         pool=variant.pool,
         seed=manifest.seed,
+        centroids=variant.centroids,
     )
-    sample = StreamSample(dim, manifest.seed)
+    sample = StreamSample(dim, manifest.seed, variant.centroids)
     longest = (manifest.passage_tokens or 1 << 31) if variant.pool > 1 else 0
     with IndexWriter(folder) as writer:
+        # Generations go on counting, so that no reader mistakes the new for the old.
+        settings = replace(settings, generation=writer.newest_generation())
+        number = settings.generation + 1
         whole = whole_vectors(dim, settings.whole_bits)
-        with writer.segment_writer(1, whole, longest, sample) as segment:
-            _fill(segment, base, variant, dim, encoder, left_out, progress)
+        with writer.segment_writer(number, whole, longest, sample) as segment:
+            _fill(segment, base, settings, encoder, left_out, progress, variant.name)
+            segment.flush()
             entry = None
             if segment.tokens and (
                 variant.bits < 16 or (segment.tokens >= SMALL_TOKENS and faiss_is_there())
             ):
                 codec, training = centroids.codec(variant, dim, sample, manifest.seed)
-                entry = writer.write_codec(1, codec, training)
+                entry = writer.write_codec(number, codec, training)
                 segment.code(codec)
-            stored = segment.finish(base.frequencies)
+            stored = segment.finish(base.contents.frequencies)
             writer.commit(settings.following((stored,), entry))
     return open_snapshot(folder)
 
@@ -173,32 +178,32 @@ def _cut_fingerprint(manifest: Manifest, variant: Variant) -> Any:
 def _fill(
     segment: SegmentWriter,
     base: Snapshot,
-    variant: Variant,
-    dim: int,
+    settings: Manifest,
     encoder: Encoder | None,
     left_out: LeftOut,
     progress: Progress,
+    name: str,
 ) -> None:
-    held = base.segment
-    progress.start(variant.name, held.entry.passages, "passages")
-    for document in range(held.entry.documents):
-        stored = held.document(document)
-        rows = held.passages_of(document)
+    held = base.contents
+    progress.start(name, held.counts.passages, "passages")
+    pool = settings.pool
+    for stored in held.live_documents():
+        rows = held.passages_of(stored.row)
         written, passages = stored.written(held.passages(rows))
         ids = None
-        if variant.pool > 1 and encoder is not None and stored.encoded:
+        if pool > 1 and encoder is not None and stored.encoded:
             texts = [encoder_input(passage.prefix, passage.text) for passage in passages]
             ids = encoder.passage_token_ids(texts)
         vectors, labels = [], []
         for place, row in enumerate(rows):
-            block = cut_vectors(base.codec.turn_back(held.passage_vectors(row).astype(np.float32)), dim)
+            block = _whole(base, row, settings)
             markers = None
             if ids is not None and encoder is not None and len(ids[place]) == len(block):
                 markers = encoder.is_marker(ids[place])
             if row in left_out:
                 block = block[~left_out[row]]
                 markers = None if markers is None else markers[~left_out[row]]
-            pooled, groups = pool_tokens(block, variant.pool, markers)
+            pooled, groups = pool_tokens(block, pool, markers)
             vectors.append(pooled)
             labels.append(groups)
         segment.add(
@@ -207,9 +212,17 @@ def _fill(
             passages,
             vectors,
             encoded=stored.encoded,
-            labels=labels if variant.pool > 1 else None,
+            content=held.content_hashes([stored.row])[0],
+            labels=labels if pool > 1 else None,
         )
         progress.advance(len(rows))
+
+
+def _whole(base: Snapshot, row: int, settings: Manifest) -> Vectors:
+    """The vectors of a passage as indexing has them before it pools: cut, and rounded as they are kept."""
+    block = base.codec.turn_back(base.contents.passage_vectors(row).astype(np.float32))
+    block = cut_vectors(block, settings.dim)
+    return block if settings.whole_bits == 32 else block.astype(np.float16).astype(np.float32)
 
 
 def cut_vectors(vectors: Vectors, dim: int) -> Vectors:

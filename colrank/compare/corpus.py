@@ -1,32 +1,30 @@
-"""From a corpus or an index to a comparison: encode once, find or draw queries, run."""
+"""From a corpus or an index to a comparison: encode once a model, find or draw queries, run."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import xxhash
 
 from colrank.builder import Progress
-from colrank.compare.bases import base_of_index, content_key, index_key
-from colrank.compare.build import Centroids
+from colrank.compare.bases import Base, Opened, base_of_index, base_of_paths
+from colrank.compare.build import Centroids, LeftOut
+from colrank.compare.contestants import Part
 from colrank.compare.front import Budget
+from colrank.compare.judged import JudgedQueries, check_several, read_judged
+from colrank.compare.models import check_different, model_labels, read_models
 from colrank.compare.queries import draw_queries
 from colrank.compare.result import Comparison
-from colrank.compare.run import compare
-from colrank.compare.variants import Variant, read_grid
-from colrank.encoder import Encoder
+from colrank.compare.run import check_queries, compare
+from colrank.compare.variants import Grid, Variant, check_grid, read_grid
 from colrank.errors import InputError
-from colrank.evaluate.evaluation import known_judgements, told
-from colrank.evaluate.judgements import judged_queries, judgements
 from colrank.evaluate.measures import require_ir_measures
-from colrank.index import Snapshot, is_index
+from colrank.index import is_index
 from colrank.rerankers import Reranker
 from colrank.search import Query
-from colrank.types import Problems
 
 DRAWN = 200
 """Queries that are drawn where none are given."""
@@ -34,15 +32,8 @@ DRAWN = 200
 USUAL_LOSS = 0.01
 """Loss at worst that the recommendation allows where no budget is given."""
 
-
-class Opened(Protocol):
-    """An index as a comparison uses it: `colrank.api.ColRank`."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...  # noqa: D102
-    @property
-    def encoder(self) -> Encoder: ...  # noqa: D102
-    def prepare(self, inputs: Sequence[Any], snapshot: Snapshot) -> list[Query]: ...  # noqa: D102
+Apply = Callable[[Base, Variant, Centroids], None]
+"""Builds an index of the recommended variant from the base of its model."""
 
 
 def compare_corpus(
@@ -50,10 +41,11 @@ def compare_corpus(
     queries: Mapping[str, Any] | str | Path | None,
     qrels: Any,
     *,
-    encode: Callable[[Path, Sequence[Path]], Opened],
+    model: str | Sequence[str],
+    encode: Callable[[str, Path, Sequence[Path]], Opened],
     open_index: Callable[[Path], Opened],
-    settings: Mapping[str, Any],
-    grid: str | Mapping[str, Any] | Sequence[Variant],
+    settings: Callable[[str], Mapping[str, Any]],
+    grid: Grid,
     k: int,
     sample: int | None,
     seed: int,
@@ -61,128 +53,126 @@ def compare_corpus(
     baselines: bool,
     reranker: Reranker | None,
     cache: Path,
-    apply: Callable[[Snapshot, Variant, Centroids], None] | None,
+    apply: Apply | None,
     progress: Progress,
 ) -> Comparison:
     """Compare variants of a corpus or of an index; see `colrank.api.ColRank.compare`.
 
     Args:
-        encode: indexes paths with whole float32 vectors into a folder.
+        encode: indexes paths with a model's whole float32 vectors into a folder.
         open_index: opens an index.
-        settings: what decides how text becomes vectors, for the name in the cache.
+        settings: what decides how text becomes vectors of a model, for the name in the cache.
         cache: folder of encoded corpora, and of variants until the comparison is done.
-        apply: builds an index of the recommended variant from the base.
+        apply: builds an index of the recommended variant, or None.
     """
-    if (queries is None) != (qrels is None):
-        missing, given = ("queries", "qrels") if queries is None else ("qrels", "queries")
-        raise InputError(f"There are {given} and no {missing}; give both, or neither to draw sentences.")
-    if queries is not None:
-        require_ir_measures()
-    elif reranker is not None:
-        raise InputError(
-            "A cross-encoder reads the queries' texts; give queries and qrels, or leave rerank out."
-        )
     paths = [Path(source)] if isinstance(source, str | Path) else [Path(path) for path in source]
-    index, folder = _base(paths, encode, open_index, settings, cache, progress)
-    base = index.snapshot
-    encoder = None if base.manifest.model is None else index.encoder
-    variants = read_grid(grid, base.manifest.dim)
-    warnings = []
-    left_out: Mapping[int, Any] = {}
-    judged = None
-    if queries is None:
-        drawn = draw_queries(base, encoder, sample or DRAWN, seed)
-        asked, left_out = drawn.queries, drawn.left_out
-        if len(asked) < (sample or DRAWN):
-            warnings.append(
-                f"Only {len(asked)} passages are long enough to give a sentence away and keep their sense."
-            )
+    models = read_models(model)
+    judged = _judged(queries, qrels, sample, seed, reranker)
+    if len(models) > 1:
+        check_several(judged, any(map(is_index, paths)))
+    check_grid(grid, len(models) > 1)
+    if len(paths) == 1 and is_index(paths[0]):
+        bases = [base_of_index(open_index(paths[0]), cache, progress)]
     else:
-        asked, judged, warning = _judged(index, queries, qrels, sample, seed)
-        warnings += warning
-    work = folder / f"variants-{_key(left_out, seed)}"
-    work.mkdir(parents=True, exist_ok=True)
+        bases = [
+            base_of_paths(paths, settings(each), cache, _encoder_of(encode, each, paths), open_index)
+            for each in models
+        ]
+    warnings = judged.warnings if judged else []
+    parts = _parts(models, bases, judged, grid, sample or DRAWN, seed, warnings)
     found = compare(
-        base,
-        asked,
-        judged,
-        variants=variants,
-        folder=work,
-        encoder=encoder,
-        left_out=left_out,
+        parts,
+        judged.qrels if judged else None,
         k=k,
         budget=budget if budget.given else Budget(loss=USUAL_LOSS),
-        baselines=baselines and judged is not None and all(query.text for query in asked.values()),
+        baselines=baselines and judged is not None and judged.texts,
         reranker=reranker,
         progress=progress,
         warnings=warnings,
     )
     if apply is not None:
-        apply(base, found.row(found.recommended).variant, Centroids(work / "whole" if left_out else work))
-    shutil.rmtree(work, ignore_errors=True)
+        chosen = found.row(found.recommended)
+        at = [each.label for each in found.models].index(chosen.model)
+        folder = parts[at].folder
+        apply(bases[at], chosen.variant, Centroids(folder / "whole" if parts[at].left_out else folder))
+    for part in parts:
+        shutil.rmtree(part.folder, ignore_errors=True)
     return found
 
 
-def _base(
-    paths: Sequence[Path],
-    encode: Callable[[Path, Sequence[Path]], Opened],
-    open_index: Callable[[Path], Opened],
-    settings: Mapping[str, Any],
-    cache: Path,
-    progress: Progress,
-) -> tuple[Opened, Path]:
-    """The corpus with whole vectors, from the cache where it is there, and its folder in the cache."""
-    if len(paths) == 1 and is_index(paths[0]):
-        index = open_index(paths[0])
-        folder = cache / f"index-{index_key(index.snapshot)}"
-        has_model = index.snapshot.manifest.model is not None
-        base_of_index(
-            folder / "base", index.snapshot, (lambda: index.encoder) if has_model else None, progress
-        )
-        return _Moved(index, open_index(folder / "base").snapshot), folder
-    folder = cache / f"corpus-{content_key(paths, settings)}"
-    if is_index(folder / "base"):
-        return open_index(folder / "base"), folder
-    return encode(folder / "base", paths), folder
-
-
-class _Moved:
-    """An index whose model serves for another snapshot: the base in the cache is not where it was made."""
-
-    def __init__(self, index: Opened, snapshot: Snapshot) -> None:
-        self._index = index
-        self.snapshot = snapshot
-
-    @property
-    def encoder(self) -> Encoder:
-        return self._index.encoder
-
-    def prepare(self, inputs: Sequence[Any], snapshot: Snapshot) -> list[Query]:
-        return self._index.prepare(inputs, snapshot)
-
-
 def _judged(
-    index: Opened, queries: Any, qrels: Any, sample: int | None, seed: int
-) -> tuple[dict[str, Query], dict[str, dict[str, int]], list[str]]:
-    """Judged queries, encoded, with their judgements, and what was left out."""
-    texts = judged_queries(queries)
-    problems = Problems()
-    judged = known_judgements(texts, judgements(qrels), problems)
-    warnings = told(problems)
-    names = list(judged)
-    if sample is not None and sample < len(names):
-        random = np.random.default_rng(seed)
-        names = [names[at] for at in sorted(random.permutation(len(names))[:sample].tolist())]
-        wider = (len(judged) / len(names)) ** 0.5
-        warnings.append(
-            f"{len(names):,} of {len(judged):,} queries were drawn: intervals are about {wider:.1f} times as "
-            "wide as with all of them."
+    queries: Any, qrels: Any, sample: int | None, seed: int, reranker: Reranker | None
+) -> JudgedQueries | None:
+    """What the comparison is judged by, or None where sentences are to be drawn."""
+    if (queries is None) != (qrels is None):
+        missing, given = ("queries", "qrels") if queries is None else ("qrels", "queries")
+        raise InputError(f"There are {given} and no {missing}; give both, or neither to draw sentences.")
+    if queries is None:
+        if reranker is not None:
+            raise InputError(
+                "A cross-encoder reads the queries' texts; give queries and qrels, or leave rerank out."
+            )
+        return None
+    require_ir_measures()
+    judged = read_judged(queries, qrels, sample, seed)
+    check_queries(len(judged.inputs))
+    return judged
+
+
+def _encoder_of(
+    encode: Callable[[str, Path, Sequence[Path]], Opened], model: str, paths: Sequence[Path]
+) -> Callable[[Path], Opened]:
+    return lambda folder: encode(model, folder, paths)
+
+
+def _parts(
+    models: Sequence[str],
+    bases: Sequence[Base],
+    judged: JudgedQueries | None,
+    grid: Grid,
+    drawn: int,
+    seed: int,
+    warnings: list[str],
+) -> list[Part]:
+    """What each model brings; adds to the warnings."""
+    manifests = [base.snapshot.manifest for base in bases]
+    labels = [""]
+    if len(bases) > 1:
+        fingerprints = [manifest.model for manifest in manifests if manifest.model]
+        check_different(models, fingerprints)
+        labels = model_labels(models, [model.name for model in fingerprints])
+    grids = [
+        read_grid(grid, manifest.dim, label or None)
+        for manifest, label in zip(manifests, labels, strict=True)
+    ]
+    parts = []
+    for base, label, variants in zip(bases, labels, grids, strict=True):
+        asked, left_out = _asked(base, judged, drawn, seed, warnings)
+        folder = base.folder / f"variants-{_key(left_out, seed)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        parts.append(
+            Part(label, base.snapshot, base.encoded, base.encoder, asked, variants, folder, left_out)
         )
-    prepared = index.prepare([texts[name] for name in names], index.snapshot)
-    return dict(zip(names, prepared, strict=True)), {name: judged[name] for name in names}, warnings
+    return parts
 
 
-def _key(left_out: Mapping[int, Any], seed: int) -> str:
+def _asked(
+    base: Base, judged: JudgedQueries | None, drawn: int, seed: int, warnings: list[str]
+) -> tuple[dict[str, Query], LeftOut]:
+    """Queries in a base's space: the judged ones, or sentences with what is left out for each."""
+    if judged is not None:
+        prepared = base.index.prepare(list(judged.inputs.values()), base.snapshot)
+        return dict(zip(judged.inputs, prepared, strict=True)), {}
+    found = draw_queries(base.snapshot, base.encoder, drawn, seed)
+    if len(found.queries) < drawn:
+        warnings.append(
+            f"Only {len(found.queries)} passages are long enough to give a sentence away and keep their "
+            "sense."
+        )
+    return found.queries, found.left_out
+
+
+def _key(left_out: LeftOut, seed: int) -> str:
     """A name for what decides the bytes of variants: the tokens that were taken out."""
     digest = xxhash.xxh3_64(str(seed).encode())
     for row, mask in sorted(left_out.items()):

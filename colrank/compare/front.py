@@ -15,6 +15,8 @@ class Offer:
     Attributes:
         name: the variant's.
         bytes: a passage.
+        total: bytes of all files. Variants are weighed by these: models that split documents differently
+            have different numbers of passages.
         quality: mean of what is compared, larger is better.
         loss: mean loss against the reference; `worst` is the upper end of its interval.
         milliseconds: a query.
@@ -22,6 +24,7 @@ class Offer:
 
     name: str
     bytes: float
+    total: float
     quality: float
     loss: float
     worst: float
@@ -55,9 +58,9 @@ def front(offers: Sequence[Offer]) -> list[str]:
         offer.name
         for offer in offers
         if not any(
-            other.bytes <= offer.bytes
+            other.total <= offer.total
             and other.quality >= offer.quality
-            and (other.bytes < offer.bytes or other.quality > offer.quality)
+            and (other.total < offer.total or other.quality > offer.quality)
             for other in offers
         )
     ]
@@ -80,8 +83,8 @@ def recommend(offers: Sequence[Offer], budget: Budget) -> Offer:
         )
         raise InputError(f"No variant keeps within the budget; the nearest is {nearest.name}, with {over}.")
     if budget.loss is not None:
-        return min(fitting, key=lambda offer: (offer.bytes, -offer.quality, offer.name))
-    return min(fitting, key=lambda offer: (-offer.quality, offer.bytes, offer.name))
+        return min(fitting, key=lambda offer: (offer.total, -offer.quality, offer.name))
+    return min(fitting, key=lambda offer: (-offer.quality, offer.total, offer.name))
 
 
 _BYTES, _LOSS, _MS = "bytes a passage", "loss at worst", "ms a query"

@@ -65,7 +65,7 @@ class Bytes:
 
 def measure_bytes(snapshot: Snapshot, dim: int) -> Bytes:
     """Bytes of an index; `dim` is that of the model's own vectors."""
-    manifest, entry = snapshot.manifest, snapshot.segment.entry
+    manifest, entry = snapshot.manifest, snapshot.manifest.segments[0]  # a variant has one
     codec = manifest.codec
     tables = sum(size for size, _ in codec.files.values()) if codec else 0
     postings = sum(size for name, (size, _) in entry.files.items() if name.startswith("posting"))
@@ -83,7 +83,7 @@ def measure_bytes(snapshot: Snapshot, dim: int) -> Bytes:
 
 def _vector_bytes(snapshot: Snapshot, postings: int, tokens: int) -> float:
     """Bytes of so many tokens: their codes, the centroids that such a size has, and postings as here."""
-    codec, entry = snapshot.codec, snapshot.segment.entry
+    codec, entry = snapshot.codec, snapshot.manifest.segments[0]
     dim = snapshot.manifest.dim
     if codec.coded:
         code = -(-dim * codec.bits // 8) + (1 if codec.kind == "linear" else 2)

@@ -77,21 +77,49 @@ def between(estimate: Estimate) -> str:
 
 def said(found: Comparison) -> list[str]:
     """What stands around the table, a sentence each."""
-    how = (
-        "sentences drawn from the passages, whose words were taken out of these" if found.drawn else "queries"
-    )
+    several = len(found.models) > 1
+    against = f"against {found.reference}" if several else "against float32 exact"
     out = [
-        f"{found.documents:,} documents, {found.passages:,} passages, {found.tokens:,} tokens; "
-        f"{found.queries:,} {how}. Model {found.model}.",
+        _subject(found),
         found.sentence,
-        "A star marks the front: no other variant gives as much for fewer bytes. Losses are against float32 "
-        "exact on the same queries, their p corrected for the number of variants; intervals hold 95%.",
+        "A star marks the front: no other variant gives as much for fewer bytes. Losses are "
+        f"{against} on the same queries, their p corrected for the number of variants; intervals hold 95%.",
     ]
+    if several:
+        out.append(
+            "Recall and rank correlation are against each model's own float32 exact: they tell what storage "
+            "costs a model, not which model is better."
+        )
+        if found.baselines:
+            out.append(f"BM25 searches the passages of {found.models[0].label}.")
+    if not found.same_passages:
+        out.append(
+            "The models split the documents into different numbers of passages, so that bytes a passage do "
+            "not compare: the front and the recommendation go by the bytes of all files."
+        )
     if found.drawn:
         out.append(
             "What is measured is agreement with float32 exact, not relevance: give judged queries for that."
         )
     return out + found.warnings
+
+
+def _subject(found: Comparison) -> str:
+    how = (
+        "sentences drawn from the passages, whose words were taken out of these" if found.drawn else "queries"
+    )
+    asked = f"{found.queries:,} {how}"
+    first, *others = found.models
+    if not others:
+        return (
+            f"{first.documents:,} documents, {first.passages:,} passages, {first.tokens:,} tokens; {asked}. "
+            f"Model {first.name}."
+        )
+    sizes = " ".join(
+        f"Model {each.name}: {each.passages:,} passages, {each.tokens:,} tokens of {each.dim} dimensions."
+        for each in found.models
+    )
+    return f"{first.documents:,} documents; {asked}. {sizes}"
 
 
 def markdown(found: Comparison) -> str:
@@ -144,7 +172,8 @@ def html(found: Comparison) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Storage against precision: {escape(found.model)}</title><style>{_STYLE}</style></head><body>"
+        f"<title>Storage against precision: {escape(found.model_names)}</title>"
+        f"<style>{_STYLE}</style></head><body>"
         f"<h1>Storage against precision</h1><p>{escape(first)}</p>"
         f"<p><strong>{escape(recommendation)}</strong></p>"
         f'{_image(found)}<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}'

@@ -48,16 +48,16 @@ def draw_queries(base: Snapshot, encoder: Encoder | None, count: int, seed: int)
         count: as many as there can be, at most.
         seed: the same seed draws the same.
     """
-    segment = base.segment
+    contents = base.contents
     random = np.random.default_rng(seed)
     queries: dict[str, Query] = {}
     left_out: dict[int, NDArray[np.bool_]] = {}
-    for row in random.permutation(segment.filled).tolist():
+    for row in random.permutation(contents.filled).tolist():
         if len(queries) == count:
             break
-        vectors = base.codec.turn_back(segment.passage_vectors(row).astype(np.float32))
-        passage = segment.passage(row)
-        document = segment.document(passage.document)
+        vectors = base.codec.turn_back(contents.passage_vectors(row).astype(np.float32))
+        passage = contents.passage(row)
+        document = contents.document(passage.document)
         masks = []
         if encoder is not None and document.encoded:
             prefix = document.prefix_of(passage)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from colrank.config import SearchConfig, StorageConfig
 from colrank.errors import InputError
@@ -113,13 +114,29 @@ def full_grid(dim: int) -> list[Variant]:
     return [*stored, *searched]
 
 
-def read_grid(grid: str | Mapping[str, Any] | Sequence[Variant], dim: int) -> list[Variant]:
+Grid: TypeAlias = str | Mapping[str, Any] | Sequence[Variant]
+"""`fast`, `full`; or lists of values by axis (`AXES`), all combinations of which are taken; or variants."""
+
+
+def check_grid(grid: Grid, several: bool) -> None:
+    """Say what is wrong with a grid whatever the vectors are, before anything is encoded.
+
+    Args:
+        several: whether there is more than one model.
+
+    Raises:
+        InputError: as `read_grid`, but for a dim that is too large.
+    """
+    read_grid(grid, sys.maxsize, "any model" if several else None)
+
+
+def read_grid(grid: Grid, dim: int, model: str | None = None) -> list[Variant]:
     """Variants of a grid, without repetition, the reference first.
 
     Args:
-        grid: `fast`, `full`; or lists of values by axis (`AXES`), all combinations of which are taken; or
-            variants.
         dim: dimensions of the vectors.
+        model: which of several models has these vectors; None where there is only one. Float32 alone is
+            something to compare where there are several.
 
     Raises:
         InputError: an unknown axis, an impossible value, or nothing to compare.
@@ -134,11 +151,12 @@ def read_grid(grid: str | Mapping[str, Any] | Sequence[Variant], dim: int) -> li
         found = list(grid)
     for variant in found:
         if variant.dim is not None and variant.dim > dim:
-            raise InputError(f"dim is {variant.dim}, and the vectors have {dim}; ask for fewer.")
+            whose = "the vectors" if model is None else f"the vectors of {model}"
+            raise InputError(f"dim is {variant.dim}, and {whose} have {dim}; ask for fewer.")
     # All dimensions are all dimensions, however they were asked for.
     found = [Variant(**{**asdict(v), "dim": None if v.dim == dim else v.dim}) for v in found]
     out = list(dict.fromkeys([REFERENCE, *found]))
-    if len(out) < 2:
+    if len(out) < 2 and model is None:
         raise InputError("There is nothing to compare with float32; name at least one other variant.")
     return out
 

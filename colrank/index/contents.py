@@ -70,10 +70,6 @@ class Contents:
             )
 
     @property
-    def entry(self) -> Any:
-        return self.segments[0].entry
-
-    @property
     def document_rows(self) -> int:
         """Rows of documents, deleted ones among them."""
         return int(self._document_starts[-1])

@@ -52,10 +52,6 @@ class Snapshot:
         self.contents = Contents(segments, self.codec)
 
     @property
-    def segment(self) -> Contents:
-        return self.contents
-
-    @property
     def frequencies(self) -> TokenFrequencies:
         """In how many passages each token id occurs."""
         return self.contents.frequencies
