@@ -98,11 +98,11 @@ def overhead(index: ColRank, queries: Sequence[str], model: Path) -> dict[str, A
 
 def mmr(index: ColRank, query: str) -> dict[str, Any]:
     snapshot = index.snapshot
-    segment = snapshot.segment
+    contents = snapshot.contents
     prepared = index.prepare([query], snapshot)[0]
     hits = search(snapshot, [prepared], k=CANDIDATES, config=SearchConfig("always"))[0]
     within = IndexCascade(snapshot, CascadeConfig(mmr=0.7), None, False)
-    offsets = segment.offsets[: SCANNED + 1]
+    offsets = contents.offsets[: SCANNED + 1]
 
     def chosen(most: int | None) -> Hits:
         similarity = PassageSimilarity(within.vectors(hits), most)
@@ -111,7 +111,7 @@ def mmr(index: ColRank, query: str) -> dict[str, Any]:
     by_reduced, by_all, full = in_turns(
         lambda: chosen(REDUCED),
         lambda: chosen(None),
-        lambda: scan([prepared.vectors], segment.vectors, offsets),
+        lambda: scan([prepared.vectors], contents.vectors, offsets),
     )
     return {
         "scan_of_1000_ms": round(1000 * full, 2),

@@ -40,9 +40,9 @@ class Encoded:
 
     def __init__(self, collection: str, folder: Path, most: int) -> None:
         index = coded_index(collection, folder)
-        self.segment = index.snapshot.segment
+        self.contents = index.snapshot.contents
         self.codec = index.snapshot.codec
-        held = self.segment.vectors.columns(0, self.segment.entry.tokens, ["centroid"])
+        held = self.contents.vectors.columns(0, len(self.contents.vectors), ["centroid"])
         self.centroid_ids = held["centroid"].astype(np.int64)
         self.qrels = read_judgements(collection)
         texts = read_queries(collection)
@@ -97,13 +97,13 @@ def best(scores: NDArray[np.float32], count: int) -> list[set[int]]:
 
 def gains(data: Encoded, scores: NDArray[np.float32]) -> list[float]:
     """nDCG@10 of every query, judged by document."""
-    owners, run = data.segment.passage_documents, {}
+    owners, run = data.contents.passage_documents, {}
     for name, row in zip(data.names, scores, strict=True):
         by_document: dict[int, float] = {}
         for passage in np.argsort(-row, kind="stable")[:400].tolist():
             if row[passage] > -np.inf:
                 by_document.setdefault(int(owners[passage]), float(row[passage]))
-        run[name] = [(data.segment.document_id(d), s) for d, s in list(by_document.items())[:10]]
+        run[name] = [(data.contents.document_id(d), s) for d, s in list(by_document.items())[:10]]
     qrels = {name: data.qrels[name] for name in data.names}
     return [values["nDCG@10"] for values in evaluate_run(run, qrels).values()]
 

@@ -2,8 +2,8 @@
 
     python bench/durability.py [--kills 300] [--seconds 120] [--readers 4] [--parts kills,power,...]
 
-    kills    writers killed by SIGKILL, at every step that changes the disk and at random instants, during build,
-             add, replace, delete and compact: the index must open at the generation before or after,
+    kills    writers killed by SIGKILL, at every step that changes the disk and at random instants, during
+             build, add, replace, delete and compact: the index must open at the generation before or after,
              whole by `verify`, every document found, and the same update must then succeed
     power    each update recorded, cut after every event, what was not synced lost, torn or kept: likewise
     room     files that may not grow, and steps that say the disk is full: a clear error, and the index before

@@ -110,7 +110,7 @@ def quality(
     qrels = {name: qrels[name] for name in prepared}
     row["queries_compared"] = len(prepared)
     originals = Originals(snapshot, lambda: index.encoder, None, Problems())
-    exact = exact_documents(snapshot.segment, prepared, originals, 100, Silent())
+    exact = exact_documents(snapshot.contents, prepared, originals, 100, Silent())
     full, full_ms = ranked(100, "always")
     forced, forced_ms = ranked(100, "never")
     few, few_ms = ranked(10, "never")
