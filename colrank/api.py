@@ -65,7 +65,18 @@ from colrank.encoder import Encoder, kept_dimensions, load_encoder, projection_o
 from colrank.errors import IndexExists, InputError, ModelMismatch, ProjectionMisfit
 from colrank.evaluate import Evaluation, evaluate
 from colrank.explain import explain, highlight
-from colrank.index import IndexWriter, Knobs, Manifest, Snapshot, Where, drifted, is_index, open_snapshot
+from colrank.index import (
+    IndexWriter,
+    Knobs,
+    Manifest,
+    Snapshot,
+    Verification,
+    Where,
+    drifted,
+    is_index,
+    open_snapshot,
+    verify,
+)
 from colrank.index_cascade import IndexCascade
 from colrank.lost import Trace, trace
 from colrank.prefilter import plan
@@ -192,6 +203,7 @@ class ColRank:
         device: str | None = None,
         dtype: str = "float32",
         trust_remote_code: bool = False,
+        check_reads: bool = False,
     ) -> ColRank:
         """Open an index at its newest committed generation. The model is loaded by the first text query.
 
@@ -199,12 +211,13 @@ class ColRank:
             path: folder of the index.
             model: where the model is found now, when that is not where it was; it must be the same one.
             device, dtype, trust_remote_code: as in `create`.
+            check_reads: compare the checksum of every file first, which reads all of the index once.
 
         Raises:
             IndexMissing, IndexFormat, IndexDamaged: as their names say.
         """
         folder = Path(path)
-        snapshot = open_snapshot(folder)
+        snapshot = open_snapshot(folder, check_reads=check_reads)
         manifest = snapshot.manifest
         config = None
         if manifest.model is None and model is not None:
@@ -1071,6 +1084,10 @@ class ColRank:
             writer.commit(replace(manifest, generation=manifest.generation + 1, knobs=knobs))
         self._snapshot = open_snapshot(self.path)
         self._settings = self._snapshot.manifest
+
+    def verify(self) -> Verification:
+        """Read every file of the newest generation and say what is broken, and where."""
+        return verify(self.path)
 
     def stats(self) -> dict[str, Any]:
         """Counts, bytes by part, model, token weights and kernels of this snapshot, as plain values."""

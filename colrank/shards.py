@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from colrank.codec import Codec, Columns
-from colrank.errors import IndexDamaged
+from colrank.errors import IndexDamaged, first_line
 
 SHARD_TOKENS = 1 << 20
 """Most tokens of one shard file."""
@@ -235,18 +235,65 @@ def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     return np.repeat(begins - before, lengths) + np.arange(int(lengths.sum()))
 
 
-def map_table(path: Path) -> pa.Table:
+def map_table(path: Path, *schemas: pa.Schema) -> pa.Table:
     """Open an Arrow IPC file as a table that stays memory-mapped.
 
+    Nothing in it leads outside of it: buffers are as long as their rows, strings and lists begin and end
+    within their values. (Whether text is UTF-8 is told when it is read.)
+
+    Args:
+        path: of the file.
+        schemas: its columns must be those of one of them; none takes any.
+
     Raises:
-        IndexDamaged: the file is missing, cut short, or not an Arrow file.
+        IndexDamaged: the file is missing, cut short, no Arrow file, or holds other columns.
     """
+    remedy = "index again with --overwrite"
     try:
-        return pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
+        table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
+        table.validate()
+        sound = all(_within(chunk) for column in table.columns for chunk in column.chunks)
     except FileNotFoundError as error:
-        raise IndexDamaged(f"{path.name} is missing from the index; index again with --overwrite.") from error
-    except (pa.ArrowException, OSError) as error:
-        raise IndexDamaged(f"{path.name} is damaged ({error}); index again with --overwrite.") from error
+        raise IndexDamaged(f"{path.name} is missing from the index; {remedy}.") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise IndexDamaged(f"{path.name} is damaged ({first_line(error)}); {remedy}.") from error
+    if not sound:
+        raise IndexDamaged(f"{path.name} is damaged: it leads outside of itself; {remedy}.")
+    if schemas and not any(_same_columns(table.schema, schema) for schema in schemas):
+        raise IndexDamaged(f"{path.name} does not hold the columns {', '.join(schemas[0].names)}; {remedy}.")
+    return table
+
+
+def one_chunk(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column of numbers that is one record batch, as it is mapped; several are joined as a copy."""
+    if column.num_chunks == 1:
+        return np.asarray(column.chunk(0).to_numpy())
+    return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False), column.type.to_pandas_dtype())
+
+
+def _within(chunk: pa.Array) -> bool:
+    """Whether an array has no nulls, and its strings or lists lie within their values."""
+    if chunk.null_count:
+        return False
+    kind = chunk.type
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_list(kind)
+    if not wide and not pa.types.is_string(kind) and not pa.types.is_list(kind):
+        return True
+    if not len(chunk):
+        return True
+    listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    buffers = chunk.buffers()
+    if buffers[1] is None or (not listed and buffers[2] is None):
+        return False
+    offsets: NDArray[Any] = np.frombuffer(buffers[1], np.int64 if wide else np.int32)
+    offsets = offsets[chunk.offset : chunk.offset + len(chunk) + 1]
+    held = len(chunk.values) if listed else buffers[2].size
+    return bool(
+        len(offsets) == len(chunk) + 1
+        and offsets[0] >= 0
+        and offsets[-1] <= held
+        and np.all(offsets[1:] >= offsets[:-1])
+    )
 
 
 def write_table(table: pa.Table, path: Path, rows: int = 1 << 14) -> None:

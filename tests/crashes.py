@@ -99,8 +99,8 @@ def fault_of(folder: Path, state: State) -> str | None:
         for name, seed in state.items():
             if index.search(vectors_of(seed), 1)[0].document != name:
                 return f"{name} is not found"
-        whole = index.verify() if hasattr(index, "verify") else None  # TEMPORARY
-        return None if whole is None or not whole.faults else f"verify: {whole.faults[0]}"
+        faults = index.verify().faults
+        return f"verify: {faults[0]}" if faults else None
     except ColRankError as error:
         return f"{type(error).__name__}: {error}"
 

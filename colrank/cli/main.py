@@ -28,6 +28,7 @@ _COMMANDS = {
     "compare": "Show what each byte of storage buys on your corpus.",
     "tune": "Find the fastest search settings for a wanted recall.",
     "stats": "Show what an index holds and costs.",
+    "verify": "Read every file of an index and say what is broken.",
     "export": "Write an index as plain Parquet.",
     "import": "Make an index of what export wrote.",
 }

@@ -36,6 +36,9 @@ from colrank.errors import InputError
 @search_options
 @candidates_option
 @stage_options
+@click.option(
+    "--check-reads", is_flag=True, help="Compare the checksum of every file of the index before searching."
+)
 @index_option
 @model_options
 @json_option
@@ -51,6 +54,7 @@ def command(
     nprobe: int | None,
     shortlist: int | None,
     prune: float | None,
+    check_reads: bool,
     index: Path,
     model: str | None,
     device: str | None,
@@ -82,7 +86,14 @@ def command(
     from colrank.api import ColRank
     from colrank.cli.hits import REFUSED, echo_hits, print_hits
 
-    opened = ColRank.open(index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+    opened = ColRank.open(
+        index,
+        model=model,
+        device=device,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+        check_reads=check_reads,
+    )
     found = opened.search(
         [query for _, query in named],
         k,

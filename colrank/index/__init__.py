@@ -8,6 +8,7 @@ from colrank.index.manifest import FORMAT_VERSION, Manifest, drifted
 from colrank.index.segment import Segment, StoredDocument, StoredPassage
 from colrank.index.segment_writer import SegmentWriter
 from colrank.index.store import IndexWriter, Snapshot, is_index, open_snapshot
+from colrank.index.verify import Fault, Verification, verify
 
 __all__ = [
     "FORMAT_VERSION",
@@ -15,6 +16,7 @@ __all__ = [
     "Contents",
     "Counts",
     "DeletionEntry",
+    "Fault",
     "IndexWriter",
     "Knobs",
     "Manifest",
@@ -24,9 +26,11 @@ __all__ = [
     "Snapshot",
     "StoredDocument",
     "StoredPassage",
+    "Verification",
     "Where",
     "drifted",
     "is_index",
     "open_snapshot",
+    "verify",
     "write_deletions",
 ]

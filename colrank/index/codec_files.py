@@ -8,6 +8,7 @@ scales.arrow      scale: float, what each scale byte stands for (kind linear)
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,34 @@ from colrank.shards import map_table, sync_file, write_table
 
 def checksums(folder: Path) -> dict[str, tuple[int, str]]:
     """Size and xxh3 of every file of a folder, by name."""
-    files = {}
-    for path in sorted(folder.iterdir()):
-        digest = xxhash.xxh3_128()
-        with path.open("rb") as file:
-            while block := file.read(1 << 22):
-                digest.update(block)
-        files[path.name] = (path.stat().st_size, digest.hexdigest())
-    return files
+    return {path.name: _checksum(path) for path in sorted(folder.iterdir())}
+
+
+def _checksum(path: Path) -> tuple[int, str]:
+    digest, size = xxhash.xxh3_128(), 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 22):
+            digest.update(block)
+            size += len(block)
+    return size, digest.hexdigest()
+
+
+def checksum_faults(folder: Path, files: Mapping[str, tuple[int, str]]) -> Iterator[tuple[str, str]]:
+    """Files that are missing, of another size, or of another content than a manifest says, and how."""
+    for name, (size, checksum) in files.items():
+        path = folder / name
+        if not path.is_file():
+            yield name, "is missing"
+            continue
+        try:
+            found = _checksum(path)
+        except OSError as error:
+            yield name, f"cannot be read ({error.strerror})"
+            continue
+        if found[0] != size:
+            yield name, f"has {found[0]} bytes and the manifest says {size}"
+        elif found[1] != checksum:
+            yield name, "has another checksum than the manifest says"
 
 
 def check_sizes(folder: Path, files: dict[str, tuple[int, str]]) -> None:

@@ -170,7 +170,7 @@ class Contents:
 
     def ids(self) -> list[str]:
         """Ids of the documents of all rows, those of deleted ones among them."""
-        return [name for segment in self.segments for name in segment.document_table.column("id").to_pylist()]
+        return [name for segment in self.segments for name in segment.ids()]
 
     def live_documents(self) -> Iterator[StoredDocument]:
         """All documents that are not deleted, by row."""

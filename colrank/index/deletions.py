@@ -19,6 +19,7 @@ from colrank.errors import IndexDamaged
 from colrank.index.codec_files import check_sizes, checksums
 from colrank.index.entries import DeletionEntry, SegmentEntry
 from colrank.index.frequency_files import read_frequencies, write_frequencies
+from colrank.index.schemas import DELETED
 from colrank.shards import map_table, sync_file, write_table
 
 FILE = "deleted.arrow"
@@ -29,7 +30,7 @@ class Deletions:
 
     def __init__(self, folder: Path, entry: DeletionEntry, segment: SegmentEntry) -> None:
         check_sizes(folder, dict(entry.files))
-        column = map_table(folder / FILE).column("deleted").combine_chunks()
+        column = map_table(folder / FILE, DELETED).column("deleted").combine_chunks()
         self.deleted: NDArray[np.bool_] = column.to_numpy(zero_copy_only=False).astype(bool)
         if len(self.deleted) != segment.documents or int(self.deleted.sum()) != entry.documents:
             raise IndexDamaged(

@@ -15,7 +15,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from colrank.errors import IndexDamaged
-from colrank.shards import map_table, write_table
+from colrank.index.schemas import IDS
+from colrank.shards import map_table, one_chunk, write_table
 
 FILE = "ids.arrow"
 
@@ -46,13 +47,10 @@ class DocumentIds:
         Raises:
             IndexDamaged: it is missing or damaged, of another length, or names a row that is not there.
         """
-        table = map_table(folder / FILE)
-        if table.schema.names != ["hash", "row"] or len(table) != documents:
+        table = map_table(folder / FILE, *IDS)
+        if len(table) != documents:
             raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
-        hashes, rows = (
-            column.chunk(0).to_numpy() if column.num_chunks else np.empty(0, np.uint64)
-            for column in (table.column("hash"), table.column("row"))
-        )
+        hashes, rows = one_chunk(table.column("hash")), one_chunk(table.column("row"))
         if len(rows) and int(rows.max()) >= documents:
             raise IndexDamaged(
                 f"{FILE} of {folder} names a document that is not there; index again with --overwrite."

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from colrank.encoder import TokenFrequencies
 from colrank.errors import IndexDamaged
+from colrank.index.schemas import FREQUENCIES
 from colrank.shards import map_table, write_table
 
 FILE = "frequencies.arrow"
@@ -26,7 +27,7 @@ def read_frequencies(folder: Path, mapped: pa.Table | None = None) -> TokenFrequ
     Raises:
         IndexDamaged: the file is missing or damaged.
     """
-    table = map_table(folder / FILE) if mapped is None else mapped
+    table = map_table(folder / FILE, FREQUENCIES) if mapped is None else mapped
     try:
         passages = int((table.schema.metadata or {})[b"passages"])
         ids, counts = (table.column(name).to_pylist() for name in ("token_id", "passages"))

@@ -16,7 +16,8 @@ from colrank_kernels import offsets_are_valid
 from numpy.typing import NDArray
 
 from colrank.errors import IndexDamaged
-from colrank.shards import TokenVectors, map_table, ranges, write_table
+from colrank.index.schemas import POSTING_OFFSETS, POSTINGS
+from colrank.shards import TokenVectors, map_table, one_chunk, ranges, write_table
 
 FILE = "postings.arrow"
 OFFSETS_FILE = "posting-offsets.arrow"
@@ -34,14 +35,14 @@ def write_postings(folder: Path, tokens: TokenVectors, offsets: NDArray[np.int64
     """
     passages = len(offsets) - 1
     counts = np.zeros(centroids, dtype=np.int64)
-    for owners, _ in _pairs(tokens, offsets):
+    for owners, _ in centroid_passages(tokens, offsets):
         counts += np.bincount(owners, minlength=centroids)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     scratch = folder / "postings.scratch"
     try:
         lists = np.memmap(scratch, dtype=_width(passages), mode="w+", shape=(max(1, int(starts[-1])),))
         ends = starts[:-1].copy()
-        for owners, rows in _pairs(tokens, offsets):
+        for owners, rows in centroid_passages(tokens, offsets):
             # Pairs come sorted by centroid, and blocks by passage, so that every list is ascending.
             here = np.bincount(owners, minlength=centroids)
             begin = np.cumsum(here) - here
@@ -59,7 +60,7 @@ def _width(passages: int) -> Any:
     return np.min_scalar_type(max(0, passages - 1))
 
 
-def _pairs(
+def centroid_passages(
     tokens: TokenVectors, offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Every (centroid, passage) pair once, by blocks of passages, sorted within a block."""
@@ -78,16 +79,20 @@ class Postings:
     """The postings of an opened segment, memory-mapped."""
 
     def __init__(self, folder: Path, centroids: int, passages: int) -> None:
-        lists = map_table(folder / FILE).column("passage")
-        offsets = map_table(folder / OFFSETS_FILE).column("posting_offset")
-        self.offsets: NDArray[np.int64] = offsets.chunk(0).to_numpy()
-        self._lists: NDArray[Any] = lists.chunk(0).to_numpy() if lists.num_chunks else np.empty(0, np.uint8)
+        lists = map_table(folder / FILE, *POSTINGS).column("passage")
+        offsets = map_table(folder / OFFSETS_FILE, POSTING_OFFSETS).column("posting_offset")
+        self.offsets: NDArray[np.int64] = one_chunk(offsets)
+        self._lists: NDArray[Any] = one_chunk(lists)
         self._passages = passages
         if len(self.offsets) != centroids + 1 or not offsets_are_valid(self.offsets, len(self._lists)):
             raise IndexDamaged(f"The postings of {folder} do not fit its manifest; index again.")
 
     def __len__(self) -> int:
         return len(self._lists)
+
+    def passages(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The passages at some places of all lists: int64 `[places]`."""
+        return self._lists[places].astype(np.int64)
 
     def gather(self, centroids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Passages of some centroids, one list after the other.

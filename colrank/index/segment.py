@@ -15,7 +15,8 @@ postings.arrow, posting-offsets.arrow (colrank.index.postings)
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from colrank.codec import Codec
 from colrank.encoder import TokenFrequencies
-from colrank.errors import IndexDamaged
+from colrank.errors import IndexDamaged, first_line
 from colrank.index.codec_files import check_sizes
 from colrank.index.deletions import Deletions
 from colrank.index.document_ids import FILE as IDS_FILE
@@ -37,7 +38,8 @@ from colrank.index.entries import SegmentEntry
 from colrank.index.frequency_files import FILE as FREQUENCIES_FILE
 from colrank.index.frequency_files import read_frequencies
 from colrank.index.postings import Postings
-from colrank.shards import TokenVectors, map_table
+from colrank.index.schemas import DOCUMENTS, DOCUMENTS_2, FREQUENCIES, OFFSETS, PASSAGES, POOLING
+from colrank.shards import TokenVectors, map_table, one_chunk
 from colrank.types import Document, Passage
 
 POOLING_FILE = "pooling.arrow"
@@ -93,10 +95,10 @@ class Segment:
         check_sizes(folder, dict(entry.files))
         self.entry = entry
         self._folder = folder
-        self.document_table = map_table(folder / "documents.arrow")
-        self.passage_table = map_table(folder / "passages.arrow")
-        offsets = map_table(folder / "offsets.arrow").column("token_offset")
-        self.offsets: NDArray[np.int64] = offsets.chunk(0).to_numpy()
+        self.document_table = map_table(folder / "documents.arrow", DOCUMENTS, DOCUMENTS_2)
+        self.passage_table = map_table(folder / "passages.arrow", PASSAGES)
+        offsets = map_table(folder / "offsets.arrow", OFFSETS).column("token_offset")
+        self.offsets: NDArray[np.int64] = one_chunk(offsets)
         self.vectors = TokenVectors.open(folder, entry.shards, codec, entry.tokens)
         if (
             len(self.document_table) != entry.documents
@@ -108,11 +110,13 @@ class Segment:
         self.postings: Postings | None = None
         if codec.centroids is not None:
             self.postings = Postings(folder, len(codec.centroids), entry.passages)
-        self.pooling_table = map_table(folder / POOLING_FILE) if POOLING_FILE in entry.files else None
+        self.pooling_table: pa.Table | None = None
+        if POOLING_FILE in entry.files:
+            self.pooling_table = map_table(folder / POOLING_FILE, *POOLING)
         if self.pooling_table is not None and len(self.pooling_table) != entry.passages:
             raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
         # Mapped now, as a later commit may take the files away before they are asked for.
-        self._frequencies = map_table(folder / FREQUENCIES_FILE)
+        self._frequencies = map_table(folder / FREQUENCIES_FILE, FREQUENCIES)
         self._kept_ids = DocumentIds.open(folder, entry.documents) if IDS_FILE in entry.files else None
         self.deletions: Deletions | None = None
         if entry.deletions is not None:
@@ -150,16 +154,29 @@ class Segment:
 
     def documents(self, rows: Sequence[int]) -> list[StoredDocument]:
         """The documents of some rows, in that order."""
-        found = self.document_table.take(pa.array(rows, pa.int64())).to_pylist()
-        return [
-            StoredDocument(row=row, **{**values, "metadata": json.loads(values["metadata"])})
-            for row, values in zip(rows, found, strict=True)
-        ]
+        with self._reading("documents.arrow"):
+            found = self.document_table.take(pa.array(rows, pa.int64())).to_pylist()
+            return [
+                StoredDocument(row=row, **{**values, "metadata": json.loads(values["metadata"])})
+                for row, values in zip(rows, found, strict=True)
+            ]
 
     def passages(self, rows: Sequence[int]) -> list[StoredPassage]:
         """The passages of some rows, in that order."""
-        found = self.passage_table.take(pa.array(rows, pa.int64())).to_pylist()
-        return [StoredPassage(row=row, **values) for row, values in zip(rows, found, strict=True)]
+        with self._reading("passages.arrow"):
+            found = self.passage_table.take(pa.array(rows, pa.int64())).to_pylist()
+            return [StoredPassage(row=row, **values) for row, values in zip(rows, found, strict=True)]
+
+    @contextmanager
+    def _reading(self, file: str) -> Iterator[None]:
+        """Tell of text that is no UTF-8 or no JSON as of a damaged file."""
+        try:
+            yield
+        except ValueError as error:
+            raise IndexDamaged(
+                f"{file} of {self._folder} holds broken text ({first_line(error)}); index again with "
+                "--overwrite."
+            ) from error
 
     def document(self, row: int) -> StoredDocument:
         """The document of a row."""
@@ -171,7 +188,14 @@ class Segment:
 
     def document_id(self, row: int) -> str:
         """Id of the document of a row."""
-        return str(self.document_table.column("id")[row].as_py())
+        with self._reading("documents.arrow"):
+            return str(self.document_table.column("id")[row].as_py())
+
+    def ids(self) -> list[str]:
+        """Ids of all documents, by row."""
+        with self._reading("documents.arrow"):
+            found: list[str] = self.document_table.column("id").to_pylist()
+            return found
 
     def content_hash(self, row: int) -> int:
         """Hash of what the document of a row was made of, 0 where that is not known."""
@@ -182,7 +206,7 @@ class Segment:
     @cached_property
     def _ids(self) -> DocumentIds:
         # Segments of format version 2 keep no table.
-        return self._kept_ids or DocumentIds.of(self.document_table.column("id").to_pylist())
+        return self._kept_ids or DocumentIds.of(self.ids())
 
     def document_rows(self, ids: Sequence[str], hashes: NDArray[np.uint64]) -> dict[str, int]:
         """Rows of the documents with these ids that are not deleted, by id; `hashes` are those of the ids."""

@@ -23,6 +23,7 @@ from colrank.index.entries import SegmentEntry
 from colrank.index.frequency_files import write_frequencies
 from colrank.index.postings import write_postings
 from colrank.index.row_writer import RowWriter
+from colrank.index.schemas import DOCUMENTS, PASSAGES
 from colrank.index.segment import POOLING_FILE, Segment
 from colrank.shards import ShardWriter, TokenVectors, ranges, sync_file, write_table
 from colrank.types import Document, Passage
@@ -32,29 +33,6 @@ _SPOOLED_AT_ONCE = 1 << 12
 _TESTED_AT_ONCE = 1 << 10
 _COPIED_AT_ONCE = 1 << 12
 """Passages of other segments that are copied at once."""
-
-_DOCUMENTS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("title", pa.string()),
-        ("source", pa.string()),
-        ("language", pa.string()),
-        ("metadata", pa.large_string()),
-        ("encoded", pa.bool_()),
-        ("first_passage", pa.int64()),
-        ("content", pa.uint64()),
-    ]
-)
-_PASSAGES = pa.schema(
-    [
-        ("document", pa.int64()),
-        ("ordinal", pa.int32()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("prefix", pa.int32()),
-        ("text", pa.large_string()),
-    ]
-)
 
 
 class SegmentWriter:
@@ -78,8 +56,8 @@ class SegmentWriter:
         self._folder = folder
         self._codec = whole
         self._sample = sample
-        self._documents = RowWriter(folder / "documents.arrow", _DOCUMENTS)
-        self._passages = RowWriter(folder / "passages.arrow", _PASSAGES)
+        self._documents = RowWriter(folder / "documents.arrow", DOCUMENTS)
+        self._passages = RowWriter(folder / "passages.arrow", PASSAGES)
         self._pooling: RowWriter | None = None
         if longest:
             label = pa.uint8() if longest <= 1 << 8 else pa.uint16() if longest <= 1 << 16 else pa.uint32()

@@ -21,7 +21,7 @@ from colrank.config import INDEX_LOCK
 from colrank.encoder import TokenFrequencies, weights_apply
 from colrank.errors import IndexDamaged, IndexLocked, InputError
 from colrank.filters import MetadataTable, Where
-from colrank.index.codec_files import read_codec, write_codec
+from colrank.index.codec_files import checksum_faults, read_codec, write_codec
 from colrank.index.contents import Contents
 from colrank.index.entries import CodecEntry, SegmentEntry
 from colrank.index.generations import (
@@ -108,8 +108,11 @@ class Snapshot:
         )
 
 
-def open_snapshot(folder: Path) -> Snapshot:
+def open_snapshot(folder: Path, *, check_reads: bool = False) -> Snapshot:
     """Open the newest committed generation.
+
+    Sizes, rows and offsets are always checked. `check_reads` compares the checksum of every file as well,
+    which reads all of the index once.
 
     A commit between reading the manifest and opening its files may take them away; the newer
     generation is opened then.
@@ -120,11 +123,22 @@ def open_snapshot(folder: Path) -> Snapshot:
     for _ in range(_PATIENCE):
         seen = max(manifest_generations(folder), default=0)
         try:
-            return Snapshot(folder, read_manifest(folder))
+            manifest = read_manifest(folder)
+            if check_reads:
+                _check_files(folder, manifest)
+            return Snapshot(folder, manifest)
         except (IndexDamaged, FileNotFoundError):
             if max(manifest_generations(folder), default=0) <= seen:
                 raise
     raise IndexLocked(f"{folder} is being rewritten faster than it can be opened; try again.")
+
+
+def _check_files(folder: Path, manifest: Manifest) -> None:
+    for part, files in manifest.parts.items():
+        for name, fault in checksum_faults(folder / part, files):
+            raise IndexDamaged(
+                f"{part}/{name} {fault}; see colrank verify, and restore it or index again with --overwrite."
+            )
 
 
 def is_index(folder: Path) -> bool:
