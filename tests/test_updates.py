@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from colrank import ColRank
 from colrank.builder import due
+from colrank.builder.compaction import SEGMENTS_OF_A_CLASS
 from colrank.errors import InputError
+from colrank.index import DeletionEntry, Manifest, SegmentEntry
 
 DIM = 12
 NAMES = [f"d{number}" for number in range(12)]
@@ -153,3 +156,124 @@ TestLife = Life.TestCase
 TestLife.settings = _FEW
 TestCodedLife = CodedLife.TestCase
 TestCodedLife.settings = _FEW
+
+
+def test_many_small_updates_leave_few_segments_and_no_rubbish(tmp_path: Path):
+    random = np.random.default_rng(1)
+    index = ColRank.create(tmp_path / "i", model=None)
+    held: dict[str, np.ndarray] = {}
+    for number in range(60):
+        held[f"n{number}"] = unit(random, 2)
+        index.add_embeddings([f"n{number}"], [held[f"n{number}"]])
+        assert len(index.snapshot.manifest.segments) < 2 * SEGMENTS_OF_A_CLASS
+    for number in range(0, 60, 2):
+        index.delete([f"n{number}"])
+        del held[f"n{number}"]
+    query = unit(random, 2)
+    assert [hit.document for hit in index.search(query, 100)] == [
+        name for name, _ in brute_force(index, held, query)
+    ]
+    manifest = index.snapshot.manifest
+    # What was deleted takes no more than its share until its segment is written again.
+    assert sum(entry.documents for entry in manifest.segments) <= 1.25 * len(held) + 1
+    assert {path.name for path in (tmp_path / "i").iterdir()} == {
+        *manifest.parts,
+        f"manifest-{manifest.generation:08d}.json",
+        "colrank.lock",
+    }
+
+
+def test_the_policy_merges_eight_of_a_class_and_what_is_mostly_deleted():
+    def segment(number: int, tokens: int, gone: int = 0) -> SegmentEntry:
+        deletions = DeletionEntry(f"deleted-{number}", gone, gone, gone, gone, {}, {}) if gone else None
+        return SegmentEntry(
+            f"segment-{number:08d}", tokens, tokens, tokens, (), {}, {}, tokens, None, deletions
+        )
+
+    def chosen(*entries: SegmentEntry) -> list[int] | None:
+        plan = due(Manifest(1, 8, segments=entries))
+        return None if plan is None else [int(name[-8:]) for name in plan.segments]
+
+    small = [segment(number, 100 * number) for number in range(1, 9)]
+    assert chosen(*small) == list(range(1, 9))
+    assert chosen(*small[:7], segment(9, 16_384 * 4)) is None
+    assert chosen(*small, segment(9, 16_384 * 4)) == list(range(1, 9))
+    assert chosen(segment(1, 1000, 200)) is None
+    assert chosen(segment(1, 1000, 201), segment(2, 1000)) == [1]
+    assert chosen() is None
+
+
+def test_an_index_grows_from_whole_vectors_to_codes_and_trains_again(tmp_path: Path):
+    random = np.random.default_rng(2)
+    index = ColRank.create(tmp_path / "i", model=None, bits=2)
+    index.add_embeddings(["a"], [unit(random, 100)])
+    first = index.snapshot.manifest.codec
+    assert first is not None
+    index.add_embeddings(["b"], [unit(random, 250)])
+    assert index.snapshot.manifest.codec == first
+    assert len(index.snapshot.manifest.segments) == 2
+    index.delete(["b"])
+    # 100 + 299 are less than four times 100; one more is four times as many.
+    index.add_embeddings(["c"], [unit(random, 299)])
+    assert index.snapshot.manifest.codec == first
+    index.add_embeddings(["d"], [unit(random, 1)])
+    manifest = index.snapshot.manifest
+    assert manifest.codec is not None
+    assert manifest.codec != first
+    assert manifest.codec.training.tokens == 400
+    assert [entry.documents for entry in manifest.segments] == [3]
+
+
+def test_a_segment_of_other_text_is_said_to_have_drifted(tmp_path: Path):
+    random = np.random.default_rng(3)
+    centre = np.eye(1, DIM, dtype=np.float32)
+
+    def near(tokens: int) -> np.ndarray:
+        vectors = centre + 0.05 * random.standard_normal((tokens, DIM)).astype(np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    index = ColRank.create(tmp_path / "i", model=None, bits=1)
+    index.add_embeddings([f"a{n}" for n in range(40)], [near(10) for _ in range(40)])
+    index.add_embeddings(["b"], [unit(random, 60)])
+    first, second = index.stats()["segments"]
+    assert not first["drifted"]
+    assert second["drifted"]
+    assert second["squared_error"] > 1.5 * index.stats()["codec"]["squared_error"]
+
+
+def test_threads_may_share_a_reader_while_it_moves_on(tmp_path: Path):
+    index = ColRank.create(tmp_path / "i", model=None)
+    index.add_embeddings(["a", "b"], [np.eye(1, DIM), np.eye(2, DIM)[1:]])
+    faults: list[str] = []
+
+    def search() -> None:
+        for _ in range(200):
+            found = sorted(hit.document for hit in index.search(np.eye(1, DIM), 10))
+            if found not in (["a", "b"], ["a", "b", "c"]):
+                faults.append(str(found))
+
+    threads = [threading.Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    other = ColRank.open(tmp_path / "i")
+    for _ in range(5):
+        other.add_embeddings(["c"], [np.eye(1, DIM)])
+        index.refresh()
+        other.delete(["c"])
+        index.refresh()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+
+
+def test_no_file_of_an_index_names_a_device_or_a_place(tmp_path: Path):
+    """So an index that was built on a GPU opens where there is none, wherever it was moved to."""
+    index = ColRank.create(tmp_path / "i", device="cpu")
+    index.add([{"id": "a", "text": "The guarantee lasts six months."}])
+    index.add([{"id": "b", "text": "Otro texto."}])
+    index.delete(["a"])
+    for path in (tmp_path / "i").rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert b"cuda" not in content
+            assert str(tmp_path).encode() not in content

@@ -53,7 +53,13 @@ def read_manifest(folder: Path) -> Manifest:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise IndexDamaged(f"The manifest {path.name} is damaged; index again with --overwrite.") from error
-    return manifest_from_json(text, path.name)
+    manifest = manifest_from_json(text, path.name)
+    if manifest.generation != generations[-1]:
+        raise IndexDamaged(
+            f"The manifest {path.name} says that it is of generation {manifest.generation}; index again with "
+            "--overwrite."
+        )
+    return manifest
 
 
 def write_manifest(folder: Path, manifest: Manifest, building: Path) -> None:
