@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack, overload
+from typing import Any, Unpack, overload
 
-import numpy as np
-import xxhash
 from colrank_kernels import available as available_kernels
 from numpy.typing import NDArray
 
 from colrank import __version__
 from colrank.builder import (
-    Built,
-    Compaction,
-    GivenDocuments,
     Progress,
     Silent,
-    build_from_documents,
-    build_from_vectors,
-    check_vectors,
-    compact,
-    delete_documents,
-    due,
-    whole,
 )
 from colrank.cascade import wanted_hits
 from colrank.compare import (
@@ -60,9 +45,8 @@ from colrank.config import (
     check_choice,
     check_k,
 )
-from colrank.corpus import document_from_record, plain_metadata
-from colrank.encoder import Encoder, kept_dimensions, load_encoder, projection_option
-from colrank.errors import IndexExists, InputError, ModelMismatch, ProjectionMisfit
+from colrank.encoder import Encoder, kept_dimensions, projection_option
+from colrank.errors import IndexExists, InputError
 from colrank.evaluate import Evaluation, evaluate
 from colrank.explain import explain, highlight
 from colrank.index import (
@@ -79,21 +63,16 @@ from colrank.index import (
 )
 from colrank.index_cascade import IndexCascade
 from colrank.lost import Trace, trace
+from colrank.opened import QueryInput, located_model, model_location
 from colrank.prefilter import plan
 from colrank.rerankers import Reranker, load_reranker
-from colrank.rerankers.languages import language_warning
-from colrank.score import QueryVectors
 from colrank.search import Query, Stage, scans, search
-from colrank.sync import CorpusReading
-from colrank.transfer import Exported, export_index
 from colrank.tune import DRAWN_QUERIES, Tuning, drawn_texts, drawn_vectors, tune
-from colrank.types import BuildReport, Document, Explanation, Hit, Hits, Problems
-
-QueryInput: TypeAlias = str | NDArray[Any]
-"""A query: its text, or its token vectors `[tokens, dim]`."""
+from colrank.types import Explanation, Hit, Hits
+from colrank.updates import Updates, exists_sentence
 
 
-class ColRank:
+class ColRank(Updates):
     """An index to add to and search in.
 
     Make one with `ColRank.create`, open one with `ColRank.open`. Several may be open in one process;
@@ -105,17 +84,6 @@ class ColRank:
         >>> index.search("how long is the guarantee", k=1)[0].document      # doctest: +SKIP
         'a'
     """
-
-    def __init__(self, path: Path, settings: Manifest, config: EncoderConfig | None) -> None:
-        self.path = path
-        self._settings = settings
-        self._config = config
-        self._encoder: Encoder | None = None
-        self._snapshot: Snapshot | None = None
-        self._fresh = True
-        self._overwrite = False
-        self._prefilter = True
-        self._loading = threading.Lock()
 
     @classmethod
     def create(
@@ -164,7 +132,7 @@ class ColRank:
         """
         folder = Path(path)
         if is_index(folder) and not overwrite:
-            raise IndexExists(_exists(folder))
+            raise IndexExists(exists_sentence(folder))
         check_choice("token_weights", token_weights, ("auto", "none", "idf"))
         kept_dimensions(projection)
         PassageConfig(passage_tokens, overlap)
@@ -223,410 +191,13 @@ class ColRank:
         if manifest.model is None and model is not None:
             raise InputError(f"{folder} was made from given vectors without a model; leave out {model!r}.")
         if manifest.model is not None:
-            name = model or _located(folder, manifest.model_location)
+            name = model or located_model(folder, manifest.model_location)
             projection = projection_option(manifest.model.projection)
             config = EncoderConfig(name, device, dtype, projection, trust_remote_code)
         index = cls(folder, manifest, config)
         index._snapshot = snapshot
         index._fresh = False
         return index
-
-    @property
-    def encoder(self) -> Encoder:
-        """The model, loaded on first use.
-
-        Raises:
-            InputError: the index was made from given vectors.
-            ModelMismatch: the model found is not the one that the index was made with.
-        """
-        with self._loading:
-            if self._encoder is None:
-                if self._config is None:
-                    raise InputError(
-                        f"{self.path} was made from given vectors without a model; add vectors to it, and "
-                        "search it with vectors."
-                    )
-                expected = self._settings.model
-                try:
-                    encoder = load_encoder(self._config)
-                except ProjectionMisfit as error:
-                    if expected is None:
-                        raise
-                    raise ModelMismatch(
-                        f"{self.path} was made with the model {expected.name}, and {self._config.model} has "
-                        "another dimension; name the index's model."
-                    ) from error
-                if expected is not None and not encoder.fingerprint.same_vectors(expected):
-                    raise ModelMismatch(
-                        f"{self.path} was made with the model {expected.name} (weights "
-                        f"{_short(expected.weights)}) and the query would be encoded with {encoder.name} "
-                        f"(weights {_short(encoder.fingerprint.weights)}, or other settings); name the "
-                        "index's model."
-                    )
-                # A reopened index goes on with its own passage length, not the checkpoint's.
-                encoder.text_budget(self._settings.passage_tokens or None)
-                self._encoder = encoder
-            return self._encoder
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The generation that this object searches.
-
-        Raises:
-            InputError: nothing was indexed yet.
-        """
-        if self._snapshot is None:
-            raise InputError(f"Nothing was indexed in {self.path} yet; add documents before searching.")
-        return self._snapshot
-
-    def __len__(self) -> int:
-        """Number of documents."""
-        return 0 if self._snapshot is None else self._snapshot.contents.counts.documents
-
-    def __repr__(self) -> str:
-        return f"ColRank({str(self.path)!r}, documents={len(self)})"
-
-    def add(
-        self,
-        documents: Iterable[Mapping[str, Any] | Document],
-        *,
-        strict: bool = False,
-        progress: Progress | None = None,
-    ) -> BuildReport:
-        """Add documents given as dictionaries (`id`, `text`, `title`, the rest metadata) or `Document`s.
-
-        The same id replaces the older document; one that comes again as it was is left as it is. All or
-        nothing: when this raises, the index is as before.
-        """
-        problems = Problems()
-        return self._add(_documents(documents, problems, strict), problems, strict, progress)
-
-    def add_files(
-        self,
-        paths: str | Path | Sequence[str | Path],
-        *,
-        fields: FieldNames | None = None,
-        strict: bool = False,
-        progress: Progress | None = None,
-    ) -> BuildReport:
-        """Add every document of folders and files; what cannot be read is counted in the report.
-
-        Raises:
-            InputError: there is no such path, or nothing readable.
-        """
-        return self._add_files(paths, fields, strict, progress, delete=False)
-
-    def sync(
-        self,
-        paths: str | Path | Sequence[str | Path],
-        *,
-        fields: FieldNames | None = None,
-        strict: bool = False,
-        keep_missing: bool = False,
-        progress: Progress | None = None,
-    ) -> BuildReport:
-        """Read folders and files again: add what is new, replace what changed, delete what is gone.
-
-        Only documents that came from these paths can be gone, and none of a file that could not be read.
-
-        Args:
-            keep_missing: delete nothing.
-
-        Raises:
-            InputError: there is no such path, or nothing readable.
-        """
-        return self._add_files(paths, fields, strict, progress, delete=not keep_missing)
-
-    def _add_files(
-        self,
-        paths: str | Path | Sequence[str | Path],
-        fields: FieldNames | None,
-        strict: bool,
-        progress: Progress | None,
-        *,
-        delete: bool,
-    ) -> BuildReport:
-        given = [paths] if isinstance(paths, str | Path) else list(paths)
-        problems = Problems()
-        reading = CorpusReading(
-            [Path(path) for path in given],
-            fields or FieldNames(),
-            problems,
-            strict=strict,
-            on_bytes=progress.advance if progress else None,
-        )
-
-        def stream() -> Iterable[Document]:
-            if progress:
-                progress.start("reading", reading.bytes, "bytes")
-            yield from reading.documents()
-
-        return self._add(stream(), problems, strict, progress, reading if delete else None)
-
-    def add_embeddings(
-        self,
-        ids: Sequence[str],
-        arrays: Iterable[Any],
-        *,
-        texts: Sequence[str] | None = None,
-        titles: Sequence[str] | None = None,
-        metadata: Sequence[Mapping[str, Any]] | None = None,
-        progress: Progress | None = None,
-    ) -> BuildReport:
-        """Add documents by token vectors of the caller's own, one array `[tokens, dim]` each.
-
-        Vectors are scaled to unit length. In an index with a model, they must come from that model.
-
-        Args:
-            ids: of the documents.
-            arrays: as many, read once: a generator keeps memory small.
-            texts, titles, metadata: of each document.
-
-        Raises:
-            InputError: lists of different lengths, a wrong dim, NaN or Inf (naming the document).
-        """
-        ids = list(ids)
-        given = GivenDocuments(ids, arrays, texts, titles, metadata)
-        first = given.first(self._settings.dim or (self.encoder.dim if self._config else None))
-        problems = given.problems
-
-        def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> Built:
-            dim = int(first.shape[1])
-            if settings.dim not in (0, dim):
-                raise InputError(
-                    f"The vectors have {dim} dimensions and the index has {settings.dim}; add vectors "
-                    "of the index's own model."
-                )
-            return build_from_vectors(
-                writer,
-                given.stream(),
-                given.last,
-                replace(settings, dim=dim),
-                base=base,
-                encoder=lambda: self.encoder,
-                progress=progress,
-            )
-
-        return self._write(build, problems)
-
-    def export(self, path: str | Path, *, vectors: bool = False) -> int:
-        """Write documents, passages and metadata to a Parquet file (`colrank.transfer`).
-
-        Args:
-            vectors: write the decoded token vectors too.
-
-        Returns:
-            The number of passages.
-        """
-        return export_index(self.snapshot, Path(path), vectors=vectors)
-
-    def add_exported(
-        self, path: str | Path, *, vectors: bool = False, progress: Progress | None = None
-    ) -> BuildReport:
-        """Add what `export` wrote; texts are encoded again, unless `vectors` says to take those of the file.
-
-        Raises:
-            InputError: the file is no export, or vectors were asked for and it has none.
-        """
-        exported = Exported(Path(path))
-        if not vectors:
-            return self._add(exported.documents(), Problems(), False, progress)
-        if not exported.has_vectors:
-            raise InputError(f"{path} holds no vectors; export with --vectors, or import with a model.")
-        held = list(exported.documents())
-        return self.add_embeddings(
-            [document.id for document in held],
-            exported.vectors(),
-            texts=[document.text for document in held],
-            titles=[document.title for document in held],
-            metadata=[document.metadata for document in held],
-            progress=progress,
-        )
-
-    def _add(
-        self,
-        documents: Iterable[Document],
-        problems: Problems,
-        strict: bool,
-        progress: Progress | None,
-        reading: CorpusReading | None = None,
-    ) -> BuildReport:
-        encoder = self.encoder
-
-        def build(writer: IndexWriter, settings: Manifest, base: Snapshot | None) -> Built:
-            vanished = None if reading is None or base is None else partial(reading.vanished, base.contents)
-            return build_from_documents(
-                writer,
-                documents,
-                encoder,
-                settings,
-                base=base,
-                vanished=vanished,
-                problems=problems,
-                strict=strict,
-                prefilter=self._prefilter,
-                progress=progress,
-            )
-
-        return self._write(build, problems, progress)
-
-    def delete(
-        self,
-        ids: str | Iterable[str] | None = None,
-        *,
-        where: str | None = None,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
-        path_prefix: str | None = None,
-        dry_run: bool = False,
-    ) -> list[str]:
-        """Delete documents by id, or those that a filter or a path names, and give their ids.
-
-        Their segments stay as they are, so that the work follows what is deleted; `compact` drops them for
-        good.
-
-        Args:
-            ids: of documents.
-            where, parameters: as `filter` and `parameters` of `search`.
-            path_prefix: documents of this file or folder, by their source.
-            dry_run: delete nothing.
-
-        Raises:
-            InputError: nothing was named, or an id is not in the index.
-        """
-        names = [ids] if isinstance(ids, str) else None if ids is None else list(ids)
-        wanted = Where(where, parameters, path_prefix, names)
-        if wanted == Where(parameters=parameters):
-            raise InputError("Nothing to delete was named; give ids, a filter or a path.")
-
-        deleted: list[str] = []
-
-        def build(writer: IndexWriter, _: Manifest, base: Snapshot | None) -> Built:
-            assert base is not None
-            rows = base.matching(wanted).tolist()
-            deleted.extend(document.id for document in base.contents.documents(rows))
-            if not rows or dry_run:
-                return Built(base.manifest)
-            encoder = (lambda: self.encoder) if self._config else None
-            manifest = delete_documents(writer, base, rows, encoder)
-            return Built(manifest, deleted=len(rows))
-
-        self.snapshot  # noqa: B018  an index that was never written has nothing to delete
-        self._write(build, Problems())
-        return deleted
-
-    def compact(
-        self, *, retrain: bool = False, dry_run: bool = False, progress: Progress | None = None
-    ) -> Compaction | None:
-        """Write all segments again as one, without what was deleted.
-
-        Args:
-            retrain: train a new codec, from what the present one decodes to.
-            dry_run: only say what would be done.
-
-        Returns:
-            What was done, or would be; None where there is nothing to do.
-        """
-        done: list[Compaction | None] = []
-
-        def build(writer: IndexWriter, _: Manifest, base: Snapshot | None) -> Built:
-            assert base is not None
-            plan = whole(base.manifest, retrain=retrain)
-            done.append(plan)
-            if plan is None or dry_run:
-                return Built(base.manifest)
-            return Built(compact(writer, base, plan, progress))
-
-        self.snapshot  # noqa: B018  an index that was never written has nothing to compact
-        self._write(build, Problems(), progress)
-        return done[0]
-
-    def refresh(self) -> bool:
-        """Move on to the newest generation; whether there was a newer one.
-
-        Searches that run keep the generation that they began with.
-
-        Raises:
-            ModelMismatch: the index was replaced by one of another model.
-        """
-        newest = open_snapshot(self.path)
-        if self._snapshot is not None and newest.manifest.generation == self._snapshot.manifest.generation:
-            return False
-        self._check_same(newest.manifest)
-        self._snapshot, self._settings, self._fresh = newest, newest.manifest, False
-        return True
-
-    def _check_same(self, manifest: Manifest) -> None:
-        held = self._settings
-        if not self._fresh and (manifest.model != held.model or manifest.dim != held.dim):
-            raise ModelMismatch(
-                f"{self.path} was replaced by an index of another model since it was opened; open it again."
-            )
-
-    def _write(
-        self,
-        build: Callable[[IndexWriter, Manifest, Snapshot | None], Built],
-        problems: Problems,
-        progress: Progress | None = None,
-    ) -> BuildReport:
-        """Build the next generation under the writer's lock, compact it where that is due, move on to it."""
-        begin = time.perf_counter()
-        with IndexWriter(self.path) as writer:
-            settings, base = self._settings, None
-            if self._fresh:
-                settings = self._fresh_settings(writer)
-            else:
-                base = open_snapshot(self.path)
-                settings = base.manifest
-                self._check_same(settings)
-                if self._config is not None:
-                    # Where the model was found now is where the next reader will find it.
-                    settings = replace(settings, model_location=_location(self.path, self._config.model))
-            built = build(writer, settings, base)
-            if built.manifest != (base.manifest if base else None):
-                while (plan := due(open_snapshot(self.path).manifest)) is not None:
-                    compact(writer, open_snapshot(self.path), plan, progress)
-            self._snapshot = open_snapshot(self.path)
-            self._settings = self._snapshot.manifest
-            self._fresh = False
-        counts, manifest = self._snapshot.contents.counts, self._settings
-        notes = []
-        if manifest.model is not None:
-            notes = [language_warning(manifest.model.name, counts.language_tokens, "encoder")]
-        return BuildReport(
-            documents=counts.documents,
-            passages=counts.passages,
-            tokens=counts.tokens,
-            bytes=manifest.bytes,
-            seconds=time.perf_counter() - begin,
-            problems=problems,
-            added=built.added,
-            replaced=built.replaced,
-            unchanged=built.unchanged,
-            deleted=built.deleted,
-            resumed=built.resumed,
-            notes=tuple(note for note in notes if note),
-        )
-
-    def _fresh_settings(self, writer: IndexWriter) -> Manifest:
-        """Settings of an index that is written for the first time."""
-        settings = self._settings
-        if is_index(self.path):
-            if not self._overwrite:  # somebody made one since `create` looked
-                raise IndexExists(_exists(self.path))
-            # Generations go on counting, so that no reader mistakes the new for the old.
-            settings = replace(settings, generation=writer.newest_generation())
-        if self._config is None:
-            return settings
-        encoder = self.encoder
-        settings = replace(
-            settings,
-            dim=encoder.dim,
-            model=encoder.fingerprint,
-            model_location=_location(self.path, self._config.model),
-            passage_tokens=settings.passage_tokens or encoder.default_passage_tokens,
-        )
-        PassageConfig(settings.passage_tokens, settings.overlap)
-        return settings
 
     @overload
     def search(  # type: ignore[overload-overlap]
@@ -753,23 +324,6 @@ class ColRank:
             None if self._config is None else lambda: self.encoder,
             lambda text: self.prepare([text], snapshot)[0].vectors,
         )
-
-    def prepare(self, inputs: Sequence[QueryInput], snapshot: Snapshot) -> list[Query]:
-        """Encode and weigh queries for a snapshot, in the given order."""
-        texts = [value for value in inputs if isinstance(value, str)]
-        encoded = iter(self.encoder.encode_queries(texts) if texts else [])
-        queries = []
-        for number, value in enumerate(inputs, start=1):
-            if isinstance(value, str):
-                query = next(encoded)
-                weights = np.ones(len(query.token_ids), dtype=np.float32)
-                if snapshot.weighted:
-                    weights = snapshot.frequencies.weights(query.token_ids, query.special)
-                queries.append(Query(QueryVectors(query.vectors, weights), query))
-            else:
-                vectors = check_vectors(f"query {number}", value, snapshot.manifest.dim)
-                queries.append(Query(QueryVectors(vectors, np.ones(len(vectors), dtype=np.float32))))
-        return queries
 
     def explain(self, query: QueryInput, id: str | Hit) -> Explanation:
         """Say token by token why a hit, a passage, or the best passage of a document, matched.
@@ -989,14 +543,14 @@ class ColRank:
         target = None if apply is None else Path(apply)
         if target is not None:
             if is_index(target) and not overwrite:
-                raise IndexExists(_exists(target))
+                raise IndexExists(exists_sentence(target))
             with IndexWriter(target):
                 pass  # what would keep it from being written is said before anything is encoded
 
         def build(base: Base, variant: Variant, centroids: Centroids) -> None:
             assert target is not None
             manifest = base.snapshot.manifest
-            place = _located(base.index.path, manifest.model_location)
+            place = located_model(base.index.path, manifest.model_location)
             build_variant(
                 target,
                 base.snapshot,
@@ -1005,7 +559,7 @@ class ColRank:
                 centroids=centroids,
                 left_out={},
                 progress=progress or Silent(),
-                location=_location(target, place) if manifest.model else "",
+                location=model_location(target, place) if manifest.model else "",
             )
 
         second = CascadeConfig(**stages)
@@ -1153,65 +707,9 @@ class ColRank:
         }
 
 
-def _documents(
-    documents: Iterable[Mapping[str, Any] | Document], problems: Problems, strict: bool
-) -> Iterable[Document]:
-    fields = FieldNames()
-    for number, given in enumerate(documents, start=1):
-        where = f"document {number}"
-        record: Mapping[str, Any]
-        if isinstance(given, Document):
-            record = {"id": given.id, "title": given.title, "text": given.text}
-        elif isinstance(given, Mapping):
-            record = given
-        else:
-            raise InputError(f"{where} is {type(given).__name__}; give a dictionary or a Document.")
-        document = document_from_record(
-            record,
-            fields,
-            where=where,
-            # From the content, so that a second call does not replace what the first one added.
-            fallback_id=_content_id(record),
-            source=given.source if isinstance(given, Document) else "",
-            problems=problems,
-            strict=strict,
-        )
-        if document is not None and isinstance(given, Document):
-            document = replace(document, metadata=plain_metadata(given.metadata, where))
-        if document is not None:
-            yield document
-
-
 def _never() -> Reranker:
     raise AssertionError("exact was refused before")
 
 
 def _highlight(snapshot: Snapshot, query: Query, hits: Hits, encoder: Encoder) -> Hits:
     return highlight(snapshot, query, hits, encoder) if query.encoded else hits
-
-
-def _location(index: Path, model: str) -> str:
-    """Where the model is, without an absolute path: a folder relative to the index, or the hub name."""
-    folder = Path(model).expanduser()
-    if model == EMBEDDED_MODEL or not folder.is_dir():
-        return model
-    relative = Path(os.path.relpath(folder.resolve(), index.resolve())).as_posix()
-    return relative if relative.startswith(".") else f"./{relative}"
-
-
-def _located(index: Path, location: str) -> str:
-    """The inverse of `_location`: only a folder's location begins with a dot."""
-    return str(index / location) if location.startswith(".") else location
-
-
-def _short(weights: str) -> str:
-    return weights[:20]
-
-
-def _exists(folder: Path) -> str:
-    return f"There is an index at {folder} already; add --overwrite (overwrite=True) to replace it."
-
-
-def _content_id(record: Mapping[str, Any]) -> str:
-    content = repr(sorted(map(repr, record.items())))
-    return f"document-{xxhash.xxh3_64_hexdigest(content.encode(errors='backslashreplace'))}"

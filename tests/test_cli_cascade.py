@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from cross_encoders import cross_encoder
 from planted import CORPUS, NAN, QUERY, Planted
 
-import colrank.api
+import colrank.opened
 import colrank.candidates
 import colrank.index_cascade
 from colrank import ColRank
@@ -73,7 +73,7 @@ def colrank_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
     monkeypatch.setattr(colrank.index_cascade, "load_reranker", load)
     monkeypatch.setattr(colrank.candidates, "load_reranker", load)
-    monkeypatch.setattr(colrank.api, "load_encoder", _encoder)
+    monkeypatch.setattr(colrank.opened, "load_encoder", _encoder)
     monkeypatch.setattr(colrank.candidates, "load_encoder", _encoder)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
