@@ -58,8 +58,18 @@ class Snapshot:
 
     @cached_property
     def metadata(self) -> MetadataTable:
-        """What documents can be filtered by."""
-        return MetadataTable([segment.document_table for segment in self.contents.segments])
+        """What documents can be filtered by.
+
+        Raises:
+            IndexDamaged: the metadata of a document are no text, or no JSON object.
+        """
+        try:
+            return MetadataTable([segment.document_table for segment in self.contents.segments])
+        except UnicodeDecodeError as error:
+            raise IndexDamaged(
+                f"The metadata of documents in {self.folder} are no text ({error}); index again with "
+                "--overwrite."
+            ) from error
 
     def matching(self, where: Where) -> NDArray[np.int64]:
         """Rows of the documents that a search or a deletion is limited to, ascending, without deleted ones.
