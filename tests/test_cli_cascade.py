@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from cross_encoders import cross_encoder
 from planted import CORPUS, NAN, QUERY, Planted
 
-import colrank.opened
 import colrank.candidates
 import colrank.index_cascade
+import colrank.opened
 from colrank import ColRank
 from colrank.cli.main import main, run
 from colrank.encoder import load_encoder
