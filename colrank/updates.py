@@ -248,21 +248,26 @@ class Updates(Opened):
         wanted = Where(where, parameters, path_prefix, names)
         if wanted == Where(parameters=parameters):
             raise InputError("Nothing to delete was named; give ids, a filter or a path.")
-
+        self._require_written()
         deleted: list[str] = []
+
+        def chosen(base: Snapshot) -> list[int]:
+            rows: list[int] = base.matching(wanted).tolist()
+            deleted.extend(document.id for document in base.contents.documents(rows))
+            return rows
 
         def build(writer: IndexWriter, _: Manifest, base: Snapshot | None) -> Built:
             assert base is not None
-            rows = base.matching(wanted).tolist()
-            deleted.extend(document.id for document in base.contents.documents(rows))
-            if not rows or dry_run:
+            rows = chosen(base)
+            if not rows:
                 return Built(base.manifest)
             encoder = (lambda: self.encoder) if self._config else None
-            manifest = delete_documents(writer, base, rows, encoder)
-            return Built(manifest, deleted=len(rows))
+            return Built(delete_documents(writer, base, rows, encoder), deleted=len(rows))
 
-        self.snapshot  # noqa: B018  an index that was never written has nothing to delete
-        self._write(build, Problems())
+        if dry_run:
+            chosen(open_snapshot(self.path))
+        else:
+            self._write(build, Problems())
         return deleted
 
     def compact(
@@ -277,19 +282,23 @@ class Updates(Opened):
         Returns:
             What was done, or would be; None where there is nothing to do.
         """
+        self._require_written()
+        if dry_run:
+            return whole(open_snapshot(self.path).manifest, retrain=retrain)
         done: list[Compaction | None] = []
 
         def build(writer: IndexWriter, _: Manifest, base: Snapshot | None) -> Built:
             assert base is not None
             plan = whole(base.manifest, retrain=retrain)
             done.append(plan)
-            if plan is None or dry_run:
-                return Built(base.manifest)
-            return Built(compact(writer, base, plan, progress))
+            return Built(base.manifest if plan is None else compact(writer, base, plan, progress))
 
-        self.snapshot  # noqa: B018  an index that was never written has nothing to compact
         self._write(build, Problems(), progress)
         return done[0]
+
+    def _require_written(self) -> None:
+        """Raise InputError where nothing was indexed yet."""
+        _ = self.snapshot
 
     def _write(
         self,
@@ -312,8 +321,9 @@ class Updates(Opened):
                     settings = replace(settings, model_location=model_location(self.path, self._config.model))
             built = build(writer, settings, base)
             if built.manifest != (base.manifest if base else None):
-                while (plan := due(open_snapshot(self.path).manifest)) is not None:
-                    compact(writer, open_snapshot(self.path), plan, progress)
+                manifest = built.manifest
+                while (plan := due(manifest)) is not None:
+                    manifest = compact(writer, open_snapshot(self.path), plan, progress)
             self._snapshot = open_snapshot(self.path)
             self._settings = self._snapshot.manifest
             self._fresh = False

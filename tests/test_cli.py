@@ -285,10 +285,13 @@ def test_ctrl_c_leaves_nothing_that_opens_as_an_index(tmp_path: Path):
     _, told = process.communicate(timeout=120)
     assert process.returncode == 130
     assert [line for line in told.splitlines() if line] == [
-        "What was being built is removed; an index that was there before stands.",
+        "What was encoded is kept: the same command goes on from there. An index that was there before stands.",
         "Stopped.",
     ]
-    assert not (tmp_path / "colrank.index").exists()
+    assert "There is no index" in fails("search", "things", cwd=tmp_path)
+    held = {path.name for path in (tmp_path / "colrank.index").rglob("*") if path.is_file()}
+    assert all(name == "colrank.lock" or name.endswith(".arrow") for name in held)
+    assert {path.name for path in (tmp_path / "colrank.index").glob("building/*")} <= {"encoded"}
 
 
 def test_storage_and_search_options_from_the_command_line_and_from_a_preset(tmp_path: Path, sample: Path):

@@ -32,11 +32,11 @@ def command(
     The same id replaces the older document; one that comes again as it was is not encoded again.
     """
     from colrank.api import ColRank
-    from colrank.cli.progress import Bars
+    from colrank.cli.progress import Bars, kept_when_stopped
     from colrank.cli.render import print_update
 
     opened = ColRank.open(index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
-    with Bars() as bars:
+    with Bars() as bars, kept_when_stopped():
         report = opened.add_files(
             paths, fields=field_names(id_field, title_field, text_field), strict=strict, progress=bars
         )

@@ -118,7 +118,7 @@ def command(
     what is gone deleted, and nothing encoded twice. A build that was stopped goes on where it stood.
     """
     from colrank.api import ColRank
-    from colrank.cli.progress import Bars
+    from colrank.cli.progress import Bars, kept_when_stopped
     from colrank.cli.render import print_build, print_update
     from colrank.corpus import find_files
     from colrank.index import is_index
@@ -131,7 +131,7 @@ def command(
             index, model=model, device=device, dtype=dtype, trust_remote_code=trust_remote_code
         )
         _check_settings(ctx, index, opened.snapshot.manifest)
-        with Bars() as bars:
+        with Bars() as bars, kept_when_stopped():
             report = opened.sync(
                 paths, fields=fields, strict=strict, keep_missing=keep_missing, progress=bars
             )
@@ -154,16 +154,8 @@ def command(
         seed=seed,
         overwrite=overwrite,
     )
-    try:
-        with Bars() as bars:
-            report = built.add_files(paths, fields=fields, strict=strict, progress=bars)
-    except KeyboardInterrupt:
-        click.echo(
-            "What was encoded is kept: the same command goes on from there. An index that was there before "
-            "stands.",
-            err=True,
-        )
-        raise
+    with Bars() as bars, kept_when_stopped():
+        report = built.add_files(paths, fields=fields, strict=strict, progress=bars)
     print_build(index, report, built.stats(), built.encoder.notes)
 
 

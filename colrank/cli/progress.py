@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
+import click
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -79,3 +82,17 @@ class Bars:
     ) -> None:
         self._end()
         self._bars.stop()
+
+
+@contextmanager
+def kept_when_stopped() -> Iterator[None]:
+    """Say what stands when a build is stopped by Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(
+            "What was encoded is kept: the same command goes on from there. An index that was there before "
+            "stands.",
+            err=True,
+        )
+        raise

@@ -48,6 +48,7 @@ def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], note
     console = plain_console()
     for note in (*notes, *report.warnings):
         console.print(Text(f"Warning: {one_line(note)}", style="yellow"), soft_wrap=True)
+    _print_resumed(console, report)
     rate = report.tokens / report.seconds if report.seconds else 0.0
     console.print(
         f"Indexed {report.documents:,} documents ({report.passages:,} passages, {report.tokens:,} tokens) "
@@ -65,11 +66,17 @@ def print_build(index: Path, report: BuildReport, stats: Mapping[str, Any], note
     console.print(f"Stored as {_storage(stats)}{_pooled(stats)}{lost}.", soft_wrap=True)
 
 
+def _print_resumed(console: Console, report: BuildReport) -> None:
+    if report.resumed:
+        console.print(f"{report.resumed:,} passages had been encoded by a build that was stopped.")
+
+
 def print_update(index: Path, report: BuildReport) -> None:
     """What an update of an index changed."""
     console = plain_console()
     for note in report.warnings:
         console.print(Text(f"Warning: {one_line(note)}", style="yellow"), soft_wrap=True)
+    _print_resumed(console, report)
     console.print(
         f"{report.added:,} added, {report.replaced:,} replaced, {report.deleted:,} deleted, "
         f"{report.unchanged:,} unchanged, in {report.seconds:.1f} s.",
