@@ -285,7 +285,8 @@ def test_ctrl_c_leaves_nothing_that_opens_as_an_index(tmp_path: Path):
     _, told = process.communicate(timeout=120)
     assert process.returncode == 130
     assert [line for line in told.splitlines() if line] == [
-        "What was encoded is kept: the same command goes on from there. An index that was there before stands.",
+        "What was encoded is kept: the same command goes on from there. An index that was there before "
+        "stands.",
         "Stopped.",
     ]
     assert "There is no index" in fails("search", "things", cwd=tmp_path)
