@@ -20,7 +20,8 @@ from colrank.rerankers import Reranker, load_reranker
 from colrank.rerankers.languages import language_warnings
 from colrank.rerankers.late import LateReranker
 from colrank.rerankers.registry import EXACT
-from colrank.score import QueryVectors, token_rows
+from colrank.score import QueryVectors
+from colrank.shards import token_rows
 from colrank.types import Hit, Vectors
 
 

@@ -15,7 +15,7 @@ from colrank.config import By, SearchConfig
 from colrank.explain import passage_row, resolve_passage
 from colrank.index import Snapshot
 from colrank.prefilter import candidates, plan
-from colrank.score import score_rows
+from colrank.score import exact_scores
 from colrank.search import Query, prefiltered_rows, scans, search
 from colrank.types import Hit, Hits
 
@@ -145,7 +145,7 @@ def _before_the_hits(
 ) -> tuple[Loss, str, str]:
     contents = snapshot.contents
     filled = contents.filled
-    scores = score_rows(query.vectors, filled, contents.vectors, contents.offsets)
+    scores = exact_scores(query.vectors, filled, contents.vectors, contents.offsets)
     best = scores[np.isin(filled, rows)].max()
     place = 1 + int((scores > best).sum())
     told = f"scored in full it would be ranked {place:,} of {len(filled):,} passages"

@@ -4,10 +4,14 @@
     gather   the passages in their postings, with a first score from the probed lists alone
     prune    centroid scores: MaxSim in which each token stands for its centroid; the best go on
 
-After PLAID (Santhanam et al. 2022, arXiv:2205.09707), with its threshold (`prune`): a token whose
-centroid is less similar than that to every query token is left out of the centroid scores. The first
-score is WARP's (Scheerer et al. 2025, arXiv:2501.17788): where a passage is in none of a query token's
-lists, that token counts as much as its farthest probed centroid.
+After PLAID (Santhanam et al. 2022, arXiv:2205.09707), with its threshold (`prune`): a centroid that is less
+similar than that to every query token is left out of the centroid scores. The first score is WARP's (Scheerer
+et al. 2025, arXiv:2501.17788): where a passage is in none of a query token's lists, that token counts as much
+as its farthest probed centroid.
+
+The native kernels compute centroid scores from a table of bytes, a few processor cycles a token, so that up
+to `SCAN_CENTROIDS_BELOW` tokens they give one to every passage: nothing is probed, and no list leaves a
+passage out.
 """
 
 from __future__ import annotations
@@ -16,15 +20,22 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
+from colrank_kernels import largest
 from numpy.typing import NDArray
 
 from colrank.config import SearchConfig
+from colrank.errors import IndexDamaged
 from colrank.index import Contents, Snapshot
-from colrank.score import QueryVectors, token_rows
+from colrank.score import QueryVectors
+from colrank.score.native_scores import check_tokens, prepared
+from colrank.shards import token_rows
 
 _BLOCK_TOKENS = 1 << 15
 
-GATHERED = 4
+SCAN_CENTROIDS_BELOW = 8_000_000
+"""Below so many tokens the native kernels give every passage a centroid score."""
+
+GATHERED = 16
 """Passages that get centroid scores, for each of the shortlist."""
 
 NO_PRUNING = -1.0
@@ -62,7 +73,7 @@ def plan(snapshot: Snapshot, config: SearchConfig, k: int) -> Plan:
 def default_plan(k: int) -> Plan:
     """Settings for k hits: on the judged collections at least .99 of the full scan's best 10 and .97 of its
     best 100 are found (`bench/quality.py`; chosen by `bench/prefilter.py`)."""
-    return Plan(nprobe=8 if k <= 20 else 16 if k <= 200 else 32, shortlist=max(256, 8 * k), prune=NO_PRUNING)
+    return Plan(nprobe=16 if k <= 200 else 32, shortlist=max(128, 4 * k), prune=NO_PRUNING)
 
 
 def candidates(
@@ -89,10 +100,9 @@ def candidates(
     findable = contents.filled if among is None else among
     if settings.shortlist >= len(findable):
         return findable
-    allowed = None
-    if among is not None:
-        allowed = np.zeros(contents.passage_rows, dtype=bool)
-        allowed[among] = True
+    if contents.vectors.native is not None:
+        return _native_candidates(query, contents, settings, findable, among is None, prune)
+    allowed = None if among is None else _mask(contents.passage_rows, among)
     codec = contents.vectors.codec
     assert codec.centroids is not None
     # A token of no weight adds nothing to any score.
@@ -115,6 +125,55 @@ def candidates(
     return _best(
         wide, _centroid_scores(contents, wide, similarity, weights, settings.prune), settings.shortlist
     )
+
+
+def scans_centroids(contents: Contents) -> bool:
+    """Whether every passage gets a centroid score, so that the postings are not looked up."""
+    return contents.vectors.native is not None and len(contents.vectors) < SCAN_CENTROIDS_BELOW
+
+
+def _native_candidates(
+    query: QueryVectors,
+    contents: Contents,
+    settings: Plan,
+    findable: NDArray[np.int64],
+    everything: bool,
+    prune: bool,
+) -> NDArray[np.int64]:
+    """The same by the native kernels."""
+    native = prepared(query, contents.vectors)
+    rows: NDArray[np.int64] | None
+    if scans_centroids(contents):
+        if not prune:
+            return findable
+        rows = None if len(findable) == contents.passage_rows else findable
+    else:
+        assert contents.postings is not None
+        lists = contents.postings.native
+        assert lists is not None
+        codec = contents.vectors.codec
+        assert codec.centroids is not None
+        probed = np.empty((len(query.vectors), min(settings.nprobe, len(codec.centroids))), dtype=np.int64)
+        native.probe(probed)
+        whole = everything and len(findable) == contents.passage_rows
+        allowed = None if whole else _mask(contents.passage_rows, findable).view(np.uint8)
+        wanted = GATHERED * settings.shortlist if prune else contents.passage_rows
+        rows = native.listed(lists, probed, allowed, wanted)
+        if rows is None:
+            raise IndexDamaged("A posting names a passage that is not there; index again with --overwrite.")
+        if not prune or len(rows) <= settings.shortlist:
+            return rows
+    scores = np.empty(contents.passage_rows if rows is None else len(rows), dtype=np.float32)
+    if not native.centroid_scores(contents.offsets, rows, settings.prune, scores):
+        check_tokens(rows, contents.vectors, contents.offsets)
+    best = largest(scores, settings.shortlist)
+    return best if rows is None else rows[best]
+
+
+def _mask(count: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    allowed = np.zeros(count, dtype=bool)
+    allowed[rows] = True
+    return allowed
 
 
 def _best(rows: NDArray[np.int64], scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from colrank.encoder import EncodedQuery
 from colrank.errors import InputError
 from colrank.index import Contents, Snapshot, StoredDocument, StoredPassage
 from colrank.prefilter import Plan, candidates, plan, widened
-from colrank.score import QueryVectors, contenders, document_contenders, exact_scores, scan, score_rows
+from colrank.score import QueryVectors, Scores, best_documents, best_passages, scan, score_rows
 from colrank.types import Hit, Hits
 
 Stage = Callable[["Query", Hits], Hits]
@@ -122,13 +122,13 @@ def _scanned(
         group = queries[first : first + at_once]
         timings: dict[str, float] = {}
         with _timed(timings, "scan"):
-            scores = scan([query.vectors for query in group], contents.vectors, contents.offsets)
+            scanned = scan([query.vectors for query in group], contents.vectors, contents.offsets)
         # The scan is shared: each query carries its share.
         share = timings["scan"] / len(group)
-        for query, row in zip(group, scores, strict=True):
+        for query, scores in zip(group, scanned, strict=True):
             spent = {"scan": share}
             with _timed(spent, "select"):
-                hits = _select(contents, query.vectors, rows, row[rows], k, by)
+                hits = _select(contents, query.vectors, rows, scores.at(rows), k, by)
             yield hits, spent
 
 
@@ -146,7 +146,7 @@ def _prefiltered(
             rows, _ = prefiltered_rows(contents, query.vectors, k, by, settings, among)
         with _timed(spent, "score"):
             if among is None and len(rows) == len(contents.filled):
-                scores = scan([query.vectors], contents.vectors, contents.offsets)[0, rows]
+                scores = scan([query.vectors], contents.vectors, contents.offsets)[0].at(rows)
             else:
                 scores = score_rows(query.vectors, rows, contents.vectors, contents.offsets)
         with _timed(spent, "select"):
@@ -191,17 +191,18 @@ def _select(
     contents: Contents,
     query: QueryVectors,
     rows: NDArray[np.int64],
-    scores: NDArray[np.float32],
+    scores: Scores,
     k: int,
     by: By,
 ) -> list[Hit]:
-    """The k best hits of some passages with tokens, from scores that may err by the query's bound."""
-    bound = query.error_bound()
+    """The k best hits of some passages with tokens, from scores that may err."""
+    tokens, offsets = contents.vectors, contents.offsets
     if by == "document":
-        rows = rows[document_contenders(scores, contents.passage_documents[rows], k, bound)]
+        owners = contents.passage_documents[rows]
+        near, exact = best_documents(query, rows, scores, owners, k, tokens, offsets)
     else:
-        rows = rows[contenders(scores, k, bound)]
-    exact = exact_scores(query, rows, contents.vectors, contents.offsets)
+        near, exact = best_passages(query, rows, scores, k, tokens, offsets)
+    rows = rows[near]
     best_rows: list[int] = []
     best_scores: list[float] = []
     seen: set[int] = set()

@@ -7,7 +7,9 @@ segment say so, and a passage may straddle two batches or two files.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from colrank.codec import Codec, Columns
+from colrank.codec import Codec, Columns, NativeTokens
 from colrank.errors import IndexDamaged, first_line
 
 SHARD_TOKENS = 1 << 20
@@ -140,6 +142,8 @@ class TokenVectors:
         self._blocks = list(blocks)
         counts = [first, *(len(block[codec.schema.names[0]]) for block in blocks)]
         self._starts: NDArray[np.int64] = np.cumsum(counts, dtype=np.int64)
+        self.local = threading.local()
+        """What a thread that scores these tokens keeps for the next query."""
 
     @classmethod
     def open(cls, folder: Path, files: Sequence[str], codec: Codec, tokens: int) -> TokenVectors:
@@ -176,6 +180,11 @@ class TokenVectors:
 
     def __len__(self) -> int:
         return int(self._starts[-1])
+
+    @cached_property
+    def native(self) -> NativeTokens | None:
+        """The same tokens as the native kernels read them; None where these are not there."""
+        return self.codec.native(self._blocks, int(self._starts[0]))
 
     def columns(self, start: int, end: int, names: Sequence[str] | None = None) -> Columns:
         """Columns of tokens `start:end` as stored: views where one block holds them all."""
@@ -233,6 +242,12 @@ def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     """The numbers of several ranges, one range after the other: int64 `[sum of lengths]`."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(begins - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def token_rows(rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of all tokens of some passages, in their order: int64 `[tokens]`."""
+    begin = offsets[rows]
+    return ranges(begin, offsets[rows + 1] - begin)
 
 
 def map_table(path: Path, *schemas: pa.Schema) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import colrank_kernels
 import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach a hub
@@ -37,3 +38,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"{len(_WITHOUT_DATA)} tests were skipped because COLRANK_DATA is not set.", yellow=True
         )
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prefilter looks through the postings, however few tokens there are."""
+    monkeypatch.setattr("colrank.prefilter.SCAN_CENTROIDS_BELOW", 0)
+
+
+@pytest.fixture(params=["centroids", "lists", "torch"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each way from a query to its candidates and scores."""
+    if request.param == "torch":
+        monkeypatch.setattr("colrank.shards.TokenVectors.native", property(lambda tokens: None))
+    elif not colrank_kernels.native_is_there():
+        pytest.skip("this installation has no native kernels")
+    if request.param == "lists":
+        request.getfixturevalue("lists")
+    return str(request.param)

@@ -533,7 +533,7 @@ def by_name(found: Evaluation) -> dict:
     return {stage.name: stage for stage in found.stages}
 
 
-def test_stages_against_brute_force_and_against_searches(coded, vectors, queries, qrels, monkeypatch):
+def test_stages_against_brute_force_and_against_searches(lists, coded, vectors, queries, qrels, monkeypatch):
     config = {"nprobe": 3, "shortlist": 150}
     found = coded.evaluate(queries, qrels, stages=True, vectors=vectors, **config)
     assert found.warnings == []

@@ -180,7 +180,9 @@ def coded(tmp_path_factory: pytest.TempPathFactory) -> ColRank:
 
 
 @pytest.mark.parametrize(("settings_", "staged"), [({}, False), ({"mmr": 1.0, "candidates": 6}, True)])
-def test_not_probed_pruned_or_ranked_low_by_the_prefilter(coded: ColRank, settings_: dict, staged: bool):
+def test_not_probed_pruned_or_ranked_low_by_the_prefilter(
+    lists: None, coded: ColRank, settings_: dict, staged: bool
+):
     query = unit(np.random.default_rng(1).standard_normal((2, DIM)))
     k = 6
     options: dict[str, Any] = {"scan": "never", "nprobe": 3, "shortlist": 10, **settings_}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colrank.codec import whole_vectors
-from colrank.score import QueryVectors, contenders, exact_scores, scan, score_rows
+from colrank.score import QueryVectors, Scores, contenders, exact_scores, scan, score_rows
 from colrank.shards import ShardWriter, TokenVectors
 
 
@@ -73,12 +73,12 @@ def test_scan_and_exact_scores_equal_brute_force(case):
     for query, row in zip(queries, scanned, strict=True):
         expected = brute_force(query, passages)
         filled = np.isfinite(expected)
-        assert np.array_equal(np.isfinite(row), filled)
-        assert np.all(np.abs(row[filled] - expected[filled]) <= query.error_bound())
+        assert np.array_equal(np.isfinite(row.values), filled)
+        assert np.all(np.abs(row.values[filled] - expected[filled]) <= row.slack[filled])
         rows = np.flatnonzero(filled)
         exact = exact_scores(query, rows, tokens, offsets)
         near = score_rows(query, rows, tokens, offsets)
-        assert np.all(np.abs(near - expected[filled]) <= query.error_bound())
+        assert np.all(np.abs(near.values - expected[filled]) <= near.slack)
         np.testing.assert_allclose(exact, expected[filled], rtol=0, atol=1e-6 * (1 + query.weights.sum()))
 
 
@@ -87,7 +87,7 @@ def test_all_similarities_negative_stay_negative():
     flat = unit(rng, 9, 16, -1.0).astype(np.float16)
     query = QueryVectors(unit(rng, 4, 16, 1.0), np.ones(4, dtype=np.float32))
     scores = scan([query], stored(flat, 4), np.array([0, 3, 9], dtype=np.int64))
-    assert (scores < 0).all()
+    assert (scores[0].values < 0).all()
 
 
 def test_more_query_tokens_and_passages_than_one_group_and_block():
@@ -98,7 +98,8 @@ def test_more_query_tokens_and_passages_than_one_group_and_block():
     flat = unit(rng, int(offsets[-1]), 8).astype(np.float16)
     queries = [QueryVectors(unit(rng, 700, 8), np.ones(700, dtype=np.float32)) for _ in range(7)]
     scanned = scan(queries, stored(flat, 3000), offsets)
-    for query, row in zip(queries, scanned, strict=True):
+    for query, scores in zip(queries, scanned, strict=True):
+        row = scores.values
         similarity = query.vectors.astype(np.float64) @ flat.astype(np.float64).T
         for passage in (0, 7, 8, 399):
             a, b = offsets[passage], offsets[passage + 1]
@@ -128,10 +129,13 @@ def test_exact_scores_do_not_depend_on_threads_batch_or_position(threads):
 
 
 def test_contenders_hold_all_that_may_be_among_the_best():
-    scores = np.array([0.5, 0.9, -np.inf, 0.8, 0.79, 0.1], dtype=np.float32)
-    assert contenders(scores, 2, 0.0).tolist() == [1, 3]
-    assert contenders(scores, 2, 0.006).tolist() == [1, 3, 4]
-    assert contenders(scores, 9, 0.0).tolist() == [0, 1, 3, 4, 5]
+    values = np.array([0.5, 0.9, -np.inf, 0.8, 0.79, 0.1], dtype=np.float32)
+    same = np.full(6, 0.006, dtype=np.float32)
+    assert contenders(Scores(values, 0 * same), 2).tolist() == [1, 3]
+    assert contenders(Scores(values, same), 2).tolist() == [1, 3, 4]
+    assert contenders(Scores(values, 0 * same), 9).tolist() == [0, 1, 3, 4, 5]
+    own = np.array([0.31, 0, 0, 0, 0, 0], dtype=np.float32)
+    assert contenders(Scores(values, own), 2).tolist() == [0, 1, 3]
 
 
 def test_offsets_beyond_two_to_the_31_are_read_right():
@@ -141,7 +145,8 @@ def test_offsets_beyond_two_to_the_31_are_read_right():
     query = QueryVectors(unit(rng, 3, 16), np.ones(3, dtype=np.float32))
     near = np.array([0, 5, 5, 12], dtype=np.int64)
     expected = scan([query], stored(flat, 100), near)
-    assert np.array_equal(scan([query], stored(flat, 5, before), near + before), expected)
+    far = scan([query], stored(flat, 5, before), near + before)
+    assert np.array_equal(far[0].values, expected[0].values)
     rows = np.array([0, 2])
     exact = exact_scores(query, rows, stored(flat, 100), near)
     assert np.array_equal(exact_scores(query, rows, stored(flat, 5, before), near + before), exact)

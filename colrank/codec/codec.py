@@ -20,19 +20,19 @@ kind `quantile`; the random rotation before rounding from RaBitQ (Gao and Long 2
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from colrank_kernels import decode_linear
+from colrank_kernels import NativeTokens, decode_linear, native_is_there
 from numpy.typing import NDArray
 
 from colrank.centroids import CentroidIndex
 from colrank.codec.bits import byte_table, pack, row_bytes
-from colrank.errors import IndexDamaged
+from colrank.errors import IndexDamaged, InputError
 from colrank.types import Vectors
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
@@ -210,6 +210,26 @@ class Codec:
             self.check_ids(ids)
             raise AssertionError("the kernel refused ids that are in range")
         return out
+
+    def native(self, blocks: Sequence[Columns], first: int = 0) -> NativeTokens | None:
+        """Stored tokens as the native kernels read them: None where these are not there.
+
+        Args:
+            blocks: columns of tokens, one after the other; they are not copied.
+            first: number of the first token.
+        """
+        try:
+            if not native_is_there():
+                return None
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        table = self._byte_levels if self.coded else None
+        made = NativeTokens(self.dim, self.bits, self.kind, self.centroids, table, self.scales, first)
+        vectors = "code" if self.coded else "vector"
+        extra = "scale" if self.kind == "linear" else "inverse_norm"
+        for block in blocks:
+            made.add(block.get("centroid"), np.ascontiguousarray(block[vectors]), block.get(extra))
+        return made
 
     def check_ids(self, ids: NDArray[Any]) -> None:
         """Raise IndexDamaged where a stored centroid id is out of range."""

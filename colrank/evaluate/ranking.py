@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from colrank.builder import Progress
 from colrank.config import SearchConfig
 from colrank.index import Contents, Snapshot
-from colrank.score import QueryVectors, document_contenders, exact_scores
+from colrank.score import QueryVectors, Scores, best_documents
 from colrank.search import Query, search
 from colrank.shards import TokenVectors
 
@@ -46,7 +46,7 @@ class DocumentOrder:
 class BestDocuments:
     """The best documents of one query among the passages seen so far, by each one's best passage.
 
-    Scores are those that a search would show: whatever float32 cannot tell from the best is scored again
+    Scores are those that a search would show: whatever a scan cannot tell from the best is scored again
     in float64.
     """
 
@@ -60,7 +60,7 @@ class BestDocuments:
     def offer(
         self,
         rows: NDArray[np.int64],
-        scores: NDArray[np.float32],
+        scores: Scores,
         owners: NDArray[np.int64],
         tokens: TokenVectors,
         offsets: NDArray[np.int64],
@@ -69,15 +69,14 @@ class BestDocuments:
 
         Args:
             rows: passages with tokens, ascending.
-            scores: of each, in float32, with at most the query's error bound.
+            scores: of each, as a scan gives them.
             owners: row of each one's document.
             tokens, offsets: as in `colrank.score.scan`.
         """
         least = float(self._scores[-1]) if len(self._scores) == self._depth else -np.inf
-        near = document_contenders(scores, owners, self._depth, self._query.error_bound(), least)
-        if not near.any():
+        near, exact = best_documents(self._query, rows, scores, owners, self._depth, tokens, offsets, least)
+        if not len(near):
             return
-        exact = exact_scores(self._query, rows[near], tokens, offsets)
         documents, owner = np.unique(np.concatenate([self._documents, owners[near]]), return_inverse=True)
         best = np.full(len(documents), -np.inf, dtype=np.float32)
         np.maximum.at(best, owner, np.concatenate([self._scores, exact]))

@@ -167,7 +167,7 @@ def exact_documents(
         tokens = TokenVectors(codec, [codec.encode(stacked)])
         owners = contents.passage_documents[rows][filled]
         for held, scores in zip(best.values(), scan(vectors, tokens, offsets), strict=True):
-            held.offer(filled, scores[filled], owners, tokens, offsets)
+            held.offer(filled, scores.at(filled), owners, tokens, offsets)
     return {query: held.ranked() for query, held in best.items()}
 
 

@@ -7,12 +7,13 @@ posting-offsets.arrow  posting_offset: int64; centroid c owns postings offsets[c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from colrank_kernels import offsets_are_valid
+from colrank_kernels import NativeLists, native_is_there, offsets_are_valid
 from numpy.typing import NDArray
 
 from colrank.errors import IndexDamaged
@@ -94,6 +95,10 @@ class Postings:
         """The passages at some places of all lists: int64 `[places]`."""
         return self._lists[places].astype(np.int64)
 
+    def add_to(self, lists: NativeLists) -> None:
+        """Let native kernels read these postings."""
+        lists.add(self.offsets, np.ascontiguousarray(self._lists), self._passages)
+
     def gather(self, centroids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Passages of some centroids, one list after the other.
 
@@ -125,6 +130,16 @@ class PostingsOfAll:
     ) -> None:
         self._parts = list(zip(parts, starts.tolist(), strict=False))
         self._live = live
+
+    @cached_property
+    def native(self) -> NativeLists | None:
+        """The same postings for the native kernels, deleted passages among them; None without these."""
+        if not native_is_there() or not self._parts:
+            return None
+        made = NativeLists(len(self._parts[0][0].offsets) - 1)
+        for part, _ in self._parts:
+            part.add_to(made)
+        return made
 
     def gather(self, centroids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Passages of some centroids, segment after segment, in each one list after the other.

@@ -1,10 +1,18 @@
-"""Native kernels of colrank, each behind a plain Python function with a NumPy counterpart.
+"""Native kernels of colrank, and what stands in for them.
 
-The package imports on every machine: where no compiler was there at install time, `available()` is
-empty and every function runs its NumPy counterpart. It imports nothing of colrank.
+The package imports on every machine: where no compiler was there at install time, `available()` is empty and
+the plain functions here run their NumPy counterparts; what is larger (`NativeTokens`, `NativeQuery`,
+`NativeLists`) is then not there, and colrank scores in torch. It imports nothing of colrank.
+
+`COLRANK_KERNEL` chooses an instruction set by name (`variants()` are those that this processor can run, best
+first), or `none` for no native kernel at all; `COLRANK_THREADS` says how many threads score.
 """
 
 from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +22,85 @@ try:
 except ImportError:  # installed as pure Python
     _cpu = None  # type: ignore[assignment]
 
-__all__ = ["available", "decode_linear", "offsets_are_valid"]
+if TYPE_CHECKING:
+    from colrank_kernels._cpu import Lists as NativeLists
+    from colrank_kernels._cpu import Query as NativeQuery
+    from colrank_kernels._cpu import Tokens as NativeTokens
+else:
+    NativeLists = getattr(_cpu, "Lists", None)
+    NativeQuery = getattr(_cpu, "Query", None)
+    NativeTokens = getattr(_cpu, "Tokens", None)
+
+__all__ = [
+    "NativeLists",
+    "NativeQuery",
+    "NativeTokens",
+    "available",
+    "decode_linear",
+    "largest",
+    "native_is_there",
+    "offsets_are_valid",
+    "set_threads",
+    "threads",
+    "use_variant",
+    "variant",
+    "variants",
+]
+
+
+def native_is_there() -> bool:
+    """Whether native kernels are there and were not forgone by `COLRANK_KERNEL=none`.
+
+    Raises:
+        ValueError: `COLRANK_KERNEL` names what this machine cannot run, or `COLRANK_THREADS` is no number.
+    """
+    _read_environment()
+    return _cpu is not None and os.environ.get("COLRANK_KERNEL") != "none"
+
+
+def variants() -> tuple[str, ...]:
+    """Instruction sets that this processor can run, best first; each agreed with `plain` on an example."""
+    return () if _cpu is None else tuple(_cpu.variants())
+
+
+def variant() -> str:
+    """The instruction set that is used: one of `variants()`, or "none"."""
+    return _cpu.variant() if _cpu is not None and native_is_there() else "none"
+
+
+def use_variant(name: str) -> None:
+    """Use an instruction set for the queries that follow.
+
+    Raises:
+        ValueError: this processor does not have it, or the kernel was not compiled.
+    """
+    if _cpu is None or not _cpu.use_variant(name):
+        there = ", ".join((*variants(), "none"))
+        raise ValueError(f"COLRANK_KERNEL names {name!r}, which this machine cannot run; it can: {there}.")
+
+
+def threads() -> int:
+    """How many threads score."""
+    return 1 if _cpu is None else int(_cpu.threads())
+
+
+def set_threads(count: int) -> None:
+    """Score with so many threads, at least 1."""
+    if count < 1:
+        raise ValueError(f"threads is {count}; it must be at least 1.")
+    if _cpu is not None:
+        _cpu.set_threads(count)
+
+
+def largest(scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Places of the `count` largest scores above -inf, ascending: int64; equal scores go by place."""
+    if _cpu is not None:
+        return _cpu.largest(np.ascontiguousarray(scores), count)
+    there = np.flatnonzero(scores > -np.inf)
+    if len(there) <= count:
+        return there
+    order = np.argsort(-scores[there], kind="stable")[:count]
+    return np.sort(there[order])
 
 
 def available() -> tuple[str, ...]:
@@ -77,3 +163,14 @@ def decode_linear(
     out *= scale[:, None]
     out += np.take(centroids, ids, axis=0)
     return out
+
+
+@cache
+def _read_environment() -> None:
+    wanted = os.environ.get("COLRANK_KERNEL", "")
+    if wanted not in ("", "none"):
+        use_variant(wanted)
+    if count := os.environ.get("COLRANK_THREADS", ""):
+        if not count.isdigit() or int(count) < 1:
+            raise ValueError(f"COLRANK_THREADS is {count!r}; it must be a whole number, at least 1.")
+        set_threads(int(count))

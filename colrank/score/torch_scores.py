@@ -1,54 +1,21 @@
-"""MaxSim over ragged passages: score = sum over query tokens of weight x largest dot product.
+"""MaxSim by matrix products in torch: where the native kernels are not there.
 
-Scores are those of the vectors that the codec decodes, in its own space: turning the query costs one small
-product, turning every token back would cost many. The scan runs in float32 by matrix products, whose last
-bits depend on the shape of the product. What a caller sees does not: every passage that the scan cannot
-tell from the best k is scored again in float64 and rounded to float32, so that scores and order depend on
-the stored tokens and the query alone, not on batch, threads or shards.
+The products run in float32, whose last bits depend on the shape of the product; `exact_scores` in float64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colrank.codec import Codec
-from colrank.shards import TokenVectors, ranges
-from colrank.types import Vectors
+from colrank.score.query import QueryVectors
+from colrank.shards import TokenVectors, token_rows
 
 _BLOCK_TOKENS = 4096
 _GROUP_TOKENS = 1024
-
-_LONGEST_DECODED = 5.1
-"""Most that a decoded vector's length may be. It is near 1 but for rare tokens; the bound must hold for all:
-a centroid is at most 1 long, a residual at most 2, and its scale at most twice what fits."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryVectors:
-    """A query as it is scored: unit vectors float32 `[tokens, dim]`, weights float32 `[tokens]`."""
-
-    vectors: Vectors
-    weights: NDArray[np.float32]
-
-    def error_bound(self) -> float:
-        """Most by which the float32 scan of unit vectors can be wrong about a score, to either side.
-
-        A dot product of n terms errs by at most n x 2^-24 x the product of the norms (Higham 2002,
-        "Accuracy and Stability of Numerical Algorithms", section 3.1); the sum over tokens adds as much
-        for each, and rounding the turned query one more.
-        """
-        tokens, dim = self.vectors.shape
-        return float((dim + tokens + 3) * 2.0**-24 * np.abs(self.weights).sum()) * _LONGEST_DECODED
-
-    def turned(self, codec: Codec) -> NDArray[np.float64]:
-        """The vectors in a codec's space, float64 `[tokens, dim]`."""
-        turned: NDArray[np.float64] = codec.turn(self.vectors.astype(np.float64))
-        return turned
 
 
 def scan(
@@ -157,44 +124,6 @@ def _gathered(
         starts = ends[begin:end] - ends[begin]
         block = tokens.codec.decode(tokens.take(token_rows(rows[begin:end], offsets)))
         yield begin, end, block, starts
-
-
-def token_rows(rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of all tokens of some passages, in their order: int64 `[tokens]`."""
-    begin = offsets[rows]
-    return ranges(begin, offsets[rows + 1] - begin)
-
-
-def contenders(scores: NDArray[np.float32], k: int, bound: float) -> NDArray[np.int64]:
-    """Rows that may be among the best k when each score may err by `bound`; rows of -inf never are."""
-    found = np.flatnonzero(scores > -np.inf)
-    if len(found) <= k:
-        return found
-    among = scores[found]
-    kth = float(np.partition(among, len(among) - k)[len(among) - k])
-    near: NDArray[np.int64] = found[among >= kth - 2 * bound]
-    return near
-
-
-def document_contenders(
-    scores: NDArray[np.float32], owners: NDArray[np.int64], k: int, bound: float, least: float = -np.inf
-) -> NDArray[np.bool_]:
-    """Which passages may be the best of a document that may be among the best k.
-
-    Args:
-        scores: float32 `[passages]`, each with an error of at most `bound`.
-        owners: row of each one's document, int64 `[passages]`.
-        least: documents whose best passage lies below this by more than the bound are out.
-    """
-    documents, owner = np.unique(owners, return_inverse=True)
-    best = np.full(len(documents), -np.inf, dtype=np.float32)
-    np.maximum.at(best, owner, scores)
-    hopeful = np.zeros(len(documents), dtype=bool)
-    hopeful[contenders(best, k, bound)] = True
-    hopeful &= best >= least - bound
-    # A passage that the bound cannot tell from its document's best one may be the best.
-    near: NDArray[np.bool_] = hopeful[owner] & (scores >= best[owner] - 2 * bound)
-    return near
 
 
 def _groups(queries: Sequence[QueryVectors]) -> Iterator[tuple[int, int]]:
