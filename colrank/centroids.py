@@ -1,4 +1,8 @@
-"""Centroids of token vectors: k-means and nearest centroids, by FAISS. The only module that touches it."""
+"""Centroids of token vectors: k-means and nearest centroids.
+
+By the native kernels where they are there (`colrank.clustering`), else by FAISS. The only module that touches
+FAISS.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ import threading
 from typing import Any
 
 import numpy as np
+from colrank_kernels import native_is_there
 from numpy.typing import NDArray
 
+from colrank.clustering import Groups, kmeans
 from colrank.errors import MissingExtra
 from colrank.types import Vectors
 
@@ -16,15 +22,15 @@ TOKENS_PER_CENTROID = 30
 """Fewest tokens of the training sample for each centroid."""
 
 ITERATIONS = 4
-"""Rounds of k-means. On cranfield 2, 4 and 10 rounds gave squared errors of .0271, .0261 and .0256 at 2 bits
-and recalls that could not be told apart."""
+"""Rounds of k-means by FAISS. On cranfield 2, 4 and 10 rounds gave squared errors of .0271, .0261 and .0256
+at 2 bits and recalls that could not be told apart."""
 
 HNSW_FROM = 1 << 16
 """From so many centroids on, tokens are coded through a graph; below, comparing with all is faster."""
 
 _LINKS = 32
 _EFFORT = 64
-_BLOCK = 1 << 14
+_BLOCK = 1 << 16
 
 
 def require_faiss() -> Any:
@@ -37,15 +43,26 @@ def require_faiss() -> Any:
         return importlib.import_module("faiss")
     except ImportError as error:
         raise MissingExtra(
-            "Residual codes need FAISS to be made; install it with: pip install 'colrank[cpu]' (or "
-            "'colrank[gpu]' for an NVIDIA GPU, never both), or do without: keep vectors whole with bits 16."
+            "Residual codes need the native kernels or FAISS to be made; install FAISS with: pip install "
+            "'colrank[cpu]' (or 'colrank[gpu]' for an NVIDIA GPU, never both), or do without: keep vectors "
+            "whole with bits 16."
         ) from error
 
 
-def faiss_is_there() -> bool:
-    """Whether the module `faiss` can be imported."""
-    try:
+def require_clustering() -> None:
+    """Make sure that there is something to cluster with.
+
+    Raises:
+        MissingExtra: there are neither native kernels nor FAISS; the sentence says which extra to install.
+    """
+    if not native_is_there():
         require_faiss()
+
+
+def can_cluster() -> bool:
+    """Whether there is something to cluster with."""
+    try:
+        require_clustering()
     except MissingExtra:
         return False
     return True
@@ -85,19 +102,25 @@ def train_centroids(sample: Vectors, count: int, seed: int) -> Vectors:
     elif distinct is not None and count == len(distinct):
         found = distinct.astype(np.float32)
     else:
-        faiss = require_faiss()
-        means = faiss.Kmeans(
-            sample.shape[1],
-            count,
-            niter=ITERATIONS,
-            seed=seed,
-            min_points_per_centroid=1,
-            max_points_per_centroid=len(sample),
-        )
-        means.train(np.ascontiguousarray(sample, dtype=np.float32))
-        found = means.centroids
+        train = kmeans if native_is_there() else _kmeans_by_faiss
+        found = train(np.ascontiguousarray(sample, dtype=np.float32), count, seed)
     found = found[np.isfinite(found).all(axis=1)].astype(np.float16)
     return _distinct(found).astype(np.float32)
+
+
+def _kmeans_by_faiss(sample: Vectors, count: int, seed: int) -> Vectors:
+    faiss = require_faiss()
+    means = faiss.Kmeans(
+        sample.shape[1],
+        count,
+        niter=ITERATIONS,
+        seed=seed,
+        min_points_per_centroid=1,
+        max_points_per_centroid=len(sample),
+    )
+    means.train(sample)
+    found: Vectors = means.centroids
+    return found
 
 
 def _fewest_distinct(sample: Vectors) -> int:
@@ -121,10 +144,11 @@ def _distinct(rows: NDArray[np.float16]) -> NDArray[np.float16]:
 
 
 class CentroidIndex:
-    """Finds the centroid nearest to each vector, through a FAISS index made on first use.
+    """Finds the centroid nearest to each vector, through an index made on first use.
 
-    From `hnsw_from` centroids on that is a graph. It serves to code tokens, millions at a time; queries are
-    compared with every centroid (`colrank.prefilter`).
+    The native kernels look through groups of centroids. By FAISS tokens are compared with every centroid,
+    or, from `hnsw_from` centroids on, find theirs through a graph. This serves to code tokens, millions at a
+    time; queries are compared with every centroid (`colrank.prefilter`).
 
     Args:
         centroids: float32 `[centroids, dim]`.
@@ -139,7 +163,9 @@ class CentroidIndex:
 
     def _index(self) -> Any:
         with self._making:
-            if self._made is None:
+            if self._made is None and native_is_there():
+                self._made = Groups(self._centroids)
+            elif self._made is None:
                 faiss = require_faiss()
                 count, dim = self._centroids.shape
                 if count < self._hnsw_from:
@@ -153,13 +179,16 @@ class CentroidIndex:
         """The nearest centroid (Euclidean) of each vector: int64 `[vectors]`.
 
         Raises:
-            MissingExtra: FAISS is not installed.
+            MissingExtra: there are neither native kernels nor FAISS.
         """
         index = self._index()
         out = np.empty(len(vectors), dtype=np.int64)
         for begin in range(0, len(vectors), _BLOCK):
             block = np.ascontiguousarray(vectors[begin : begin + _BLOCK], dtype=np.float32)
-            out[begin : begin + _BLOCK] = index.search(block, 1)[1][:, 0]
+            if isinstance(index, Groups):
+                out[begin : begin + _BLOCK] = index.assign(block)[0]
+            else:
+                out[begin : begin + _BLOCK] = index.search(block, 1)[1][:, 0]
         return out
 
 

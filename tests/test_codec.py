@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import colrank_kernels
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -289,8 +290,14 @@ def test_the_number_of_centroids_follows_the_tokens_and_the_sample(tokens, sampl
     assert centroid_count(tokens, sampled) == count
 
 
+@pytest.fixture
+def by_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where there are no native kernels."""
+    monkeypatch.setattr("colrank.centroids.native_is_there", lambda: False)
+
+
 @pytest.mark.parametrize(("hnsw_from", "least"), [(601, 1.0), (600, 0.95)])
-def test_assigned_centroids_are_the_nearest(hnsw_from: int, least: float):
+def test_assigned_centroids_are_the_nearest(by_faiss: None, hnsw_from: int, least: float):
     rng = np.random.default_rng(10)
     table, vectors = unit(rng, 600, 16), unit(rng, 200, 16)
     distances = ((vectors[:, None].astype(np.float64) - table[None]) ** 2).sum(axis=2)
@@ -298,7 +305,7 @@ def test_assigned_centroids_are_the_nearest(hnsw_from: int, least: float):
     assert (found == distances.argmin(axis=1)).mean() >= least  # a graph may miss some
 
 
-def test_the_graph_is_made_by_one_thread_and_their_number_is_as_before(monkeypatch):
+def test_the_graph_is_made_by_one_thread_and_their_number_is_as_before(by_faiss: None, monkeypatch):
     faiss = require_faiss()
     threads = []
 
@@ -322,7 +329,7 @@ def test_the_graph_is_made_by_one_thread_and_their_number_is_as_before(monkeypat
     assert np.array_equal(graphs[0], graphs[1])
 
 
-def test_threads_that_come_at_once_make_one_index(monkeypatch):
+def test_threads_that_come_at_once_make_one_index(by_faiss: None, monkeypatch):
     made, make = [], centroids._graph
 
     def slow(table: np.ndarray):
@@ -339,7 +346,10 @@ def test_threads_that_come_at_once_make_one_index(monkeypatch):
     assert all(np.array_equal(ids, np.arange(50)) for ids in found)
 
 
-def test_centroids_lie_where_the_vectors_do():
+@pytest.mark.parametrize("native", [True, False])
+def test_centroids_lie_where_the_vectors_do(native: bool, request: pytest.FixtureRequest):
+    if not native:
+        request.getfixturevalue("by_faiss")
     rng = np.random.default_rng(11)
     means = unit(rng, 20, 8)
     vectors = (np.repeat(means, 300, axis=0) + 0.01 * rng.standard_normal((6000, 8))).astype(np.float32)
@@ -357,11 +367,15 @@ def test_a_damaged_centroid_id_is_an_error_not_a_wild_read():
         codec.decode(columns)
 
 
-def test_a_missing_faiss_names_the_extra(monkeypatch):
+def test_a_missing_faiss_names_the_extra_where_it_is_needed(monkeypatch):
+    assert centroids.can_cluster()
+
     def absent(name: str):
         raise ImportError(name)
 
-    monkeypatch.setattr("colrank.centroids.importlib.import_module", absent)
+    monkeypatch.setattr(centroids.importlib, "import_module", absent)
     with pytest.raises(MissingExtra, match=r"colrank\[cpu\]"):
         require_faiss()
-    assert not centroids.faiss_is_there()
+    assert centroids.can_cluster() == colrank_kernels.native_is_there()
+    monkeypatch.setattr(centroids, "native_is_there", lambda: False)
+    assert not centroids.can_cluster()

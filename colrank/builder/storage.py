@@ -9,7 +9,7 @@ from pathlib import Path
 from colrank.builder.deleting import Removed, removed_entries
 from colrank.builder.merging import merge_segments
 from colrank.builder.progress import Progress
-from colrank.centroids import faiss_is_there, require_faiss
+from colrank.centroids import can_cluster, require_clustering
 from colrank.codec import StreamSample, train_codec, whole_vectors
 from colrank.config import DEFAULT_BITS, RETRAIN_GROWTH, SMALL_TOKENS
 from colrank.encoder import TokenFrequencies
@@ -49,7 +49,7 @@ class Storage:
         self._settings = settings
         self._base = base
         if settings.codec is not None or stored_bits(settings, 0) < 16:
-            require_faiss()  # said before anything is encoded
+            require_clustering()  # said before anything is encoded
         self._sample = StreamSample(settings.dim, settings.seed, settings.centroids)
         self._longest = longest if settings.pool > 1 else 0
         self.segment = writer.segment_writer(
@@ -63,7 +63,7 @@ class Storage:
         """Raise MissingExtra as soon as it is clear that the tokens must be coded and cannot be."""
         held = self._base.manifest.live_tokens if self._base else 0
         if not self._checked and stored_bits(self._settings, held + self.segment.tokens) < 16:
-            require_faiss()
+            require_clustering()
             self._checked = True
 
     def commit(self, frequencies: TokenFrequencies, removed: Removed, progress: Progress) -> Manifest:
@@ -101,7 +101,7 @@ class Storage:
             return tokens >= RETRAIN_GROWTH * held.training.tokens
         if stored_bits(self._settings, tokens) < 16:
             return True
-        return self._prefilter and tokens >= SMALL_TOKENS and faiss_is_there()
+        return self._prefilter and tokens >= SMALL_TOKENS and can_cluster()
 
     def _trained(self, tokens: int, progress: Progress) -> CodecEntry:
         """Train a codec for a first segment and code it."""

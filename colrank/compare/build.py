@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colrank.builder import Progress
-from colrank.centroids import CentroidIndex, faiss_is_there
+from colrank.centroids import CentroidIndex, can_cluster
 from colrank.codec import Codec, StreamSample, Training, train_codec, whole_vectors
 from colrank.codec.codec import even_levels, scale_table
 from colrank.codec.train import codec_error, quantile_levels
@@ -157,9 +157,7 @@ def build_variant(
             _fill(segment, base, settings, encoder, left_out, progress, variant.name)
             segment.flush()
             entry = None
-            if segment.tokens and (
-                variant.bits < 16 or (segment.tokens >= SMALL_TOKENS and faiss_is_there())
-            ):
+            if segment.tokens and (variant.bits < 16 or (segment.tokens >= SMALL_TOKENS and can_cluster())):
                 codec, training = centroids.codec(variant, dim, sample, manifest.seed)
                 entry = writer.write_codec(number, codec, training)
                 segment.code(codec)

@@ -2,7 +2,8 @@
 
 The package imports on every machine: where no compiler was there at install time, `available()` is empty and
 the plain functions here run their NumPy counterparts; what is larger (`NativeTokens`, `NativeQuery`,
-`NativeLists`) is then not there, and colrank scores in torch. It imports nothing of colrank.
+`NativeLists`, `NativeGrouped`) is then not there: colrank scores in torch and clusters by FAISS. It imports
+nothing of colrank.
 
 `COLRANK_KERNEL` chooses an instruction set by name (`variants()` are those that this processor can run, best
 first), or `none` for no native kernel at all; `COLRANK_THREADS` says how many threads score.
@@ -23,19 +24,23 @@ except ImportError:  # installed as pure Python
     _cpu = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
+    from colrank_kernels._cpu import Grouped as NativeGrouped
     from colrank_kernels._cpu import Lists as NativeLists
     from colrank_kernels._cpu import Query as NativeQuery
     from colrank_kernels._cpu import Tokens as NativeTokens
 else:
+    NativeGrouped = getattr(_cpu, "Grouped", None)
     NativeLists = getattr(_cpu, "Lists", None)
     NativeQuery = getattr(_cpu, "Query", None)
     NativeTokens = getattr(_cpu, "Tokens", None)
 
 __all__ = [
+    "NativeGrouped",
     "NativeLists",
     "NativeQuery",
     "NativeTokens",
     "available",
+    "cluster_sums",
     "decode_linear",
     "largest",
     "native_is_there",
@@ -106,6 +111,34 @@ def largest(scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
 def available() -> tuple[str, ...]:
     """Names of the compiled kernel modules of this installation: `("cpu",)`, or `()` in pure Python."""
     return () if _cpu is None else ("cpu",)
+
+
+def cluster_sums(
+    rows: NDArray[np.float32],
+    ids: NDArray[np.int32],
+    sums: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Add up the rows of each cluster, in their order.
+
+    Args:
+        rows: float32 `[rows, dim]`.
+        ids: int32 `[rows]`, the cluster of each.
+        sums: float64 `[clusters, dim]`, written to.
+        counts: int64 `[clusters]`, written to: rows of each.
+
+    Raises:
+        ValueError: an id names no cluster.
+    """
+    if _cpu is not None:
+        if not _cpu.cluster_sums(rows, ids, sums, counts):
+            raise ValueError("A row names a cluster that is not there.")
+        return
+    if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= len(counts)):
+        raise ValueError("A row names a cluster that is not there.")
+    counts[:] = np.bincount(ids, minlength=len(counts))
+    sums[:] = 0
+    np.add.at(sums, ids, rows)
 
 
 def offsets_are_valid(offsets: NDArray[np.int64], tokens: int) -> bool:

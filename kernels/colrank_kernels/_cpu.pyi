@@ -81,3 +81,24 @@ class Query:
         allowed: NDArray[np.uint8] | None,
         count: int,
     ) -> NDArray[np.int64] | None: ...
+
+class Grouped:
+    """Centroids in groups, each with a middle; rows are compared with the members of the nearest groups."""
+
+    def __init__(
+        self, centroids: NDArray[np.float32], middles: NDArray[np.float32], group: NDArray[np.int32]
+    ) -> None: ...
+    def assign(
+        self,
+        rows: NDArray[np.float32],
+        looked: int,
+        ids: NDArray[np.int32],
+        best: NDArray[np.float32],
+    ) -> None: ...
+
+def cluster_sums(
+    rows: NDArray[np.float32],
+    ids: NDArray[np.int32],
+    sums: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> bool: ...

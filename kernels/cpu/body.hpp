@@ -181,14 +181,14 @@ bool code_similarities(Query const& query, Block const& block, std::int64_t begi
 
 // Dot products of T rows with G groups of columns [dim][G][lanes].
 template <class V, int G, int T>
-inline void dots(float const* columns, int dim, float const* rows, typename V::F (&sum)[T][G]) {
+inline void dots(float const* columns, int dim, float const* const* rows, typename V::F (&sum)[T][G]) {
     for (int t = 0; t < T; ++t)
         for (int g = 0; g < G; ++g) sum[t][g] = V::fill(0.0f);
     for (int d = 0; d < dim; ++d, columns += G * V::lanes) {
         typename V::F q[G];
         for (int g = 0; g < G; ++g) q[g] = V::loadf(columns + g * V::lanes);
         for (int t = 0; t < T; ++t) {
-            typename V::F const x = V::fill(rows[static_cast<std::int64_t>(t) * dim + d]);
+            typename V::F const x = V::fill(rows[t][d]);
             for (int g = 0; g < G; ++g) sum[t][g] = V::fma(x, q[g], sum[t][g]);
         }
     }
@@ -197,7 +197,9 @@ inline void dots(float const* columns, int dim, float const* rows, typename V::F
 template <class V, int G, int T>
 inline void float_tile(float const* columns, int dim, float const* rows, int stride, float* best, float* all) {
     typename V::F sum[T][G];
-    dots<V, G, T>(columns, dim, rows, sum);
+    float const* each[T];
+    for (int t = 0; t < T; ++t) each[t] = rows + static_cast<std::int64_t>(t) * dim;
+    dots<V, G, T>(columns, dim, each, sum);
     for (int t = 0; t < T; ++t)
         for (int g = 0; g < G; ++g) {
             if (all != nullptr) V::storef(all + static_cast<std::int64_t>(t) * stride + g * V::lanes, sum[t][g]);
@@ -339,7 +341,32 @@ bool best_bytes(Query const& query, std::int64_t begin, std::int64_t end, std::u
 }
 
 template <class V, int T>
-inline void nearer(float const* columns, float const* half_square, std::int32_t first, int dim, float const* rows,
+inline void apart(float const* columns, float const* half_square, int dim, float const* const* rows, std::int64_t stride,
+                  float* out) {
+    constexpr int G = kGroups;
+    typename V::F sum[T][G];
+    dots<V, G, T>(columns, dim, rows, sum);
+    for (int t = 0; t < T; ++t)
+        for (int g = 0; g < G; ++g)
+            V::storef(out + t * stride + g * V::lanes, V::subf(sum[t][g], V::loadf(half_square + g * V::lanes)));
+}
+
+template <class V>
+void closeness(float const* columns, float const* half_square, std::int64_t runs, int dim, float const* const* rows,
+               std::int64_t count, float* out) {
+    constexpr int T = tile_tokens<V, kGroups>(), width = kGroups * V::lanes;
+    std::int64_t const stride = runs * width;
+    for (std::int64_t run = 0; run < runs; ++run, columns += static_cast<std::int64_t>(dim) * width, half_square += width) {
+        std::int64_t t = 0;
+        for (; t + T <= count; t += T)
+            apart<V, T>(columns, half_square, dim, rows + t, stride, out + t * stride + run * width);
+        for (; t < count; ++t)
+            apart<V, 1>(columns, half_square, dim, rows + t, stride, out + t * stride + run * width);
+    }
+}
+
+template <class V, int T>
+inline void nearer(float const* columns, float const* half_square, std::int32_t first, int dim, float const* const* rows,
                    float* best, std::int32_t* ids) {
     constexpr int G = kGroups;
     typename V::F sum[T][G];
@@ -357,7 +384,7 @@ inline void nearer(float const* columns, float const* half_square, std::int32_t 
 // What is best so far is kept for each lane, and the lanes are compared when all centroids have passed; a run of
 // columns stays in the nearest cache while the rows pass.
 template <class V>
-void nearest(float const* columns, float const* half_square, std::int64_t runs, int dim, float const* rows,
+void nearest(float const* columns, float const* half_square, std::int64_t runs, int dim, float const* const* rows,
              std::int64_t count, float* best, std::int32_t* ids) {
     constexpr int T = tile_tokens<V, kGroups>();
     thread_local Aligned<float> values;
@@ -373,10 +400,10 @@ void nearest(float const* columns, float const* half_square, std::int64_t runs, 
         std::int32_t const first = static_cast<std::int32_t>(run * width);
         std::int64_t t = 0;
         for (; t + T <= count; t += T)
-            nearer<V, T>(columns, half_square, first, dim, rows + t * dim, values.data() + t * V::lanes,
+            nearer<V, T>(columns, half_square, first, dim, rows + t, values.data() + t * V::lanes,
                          places.data() + t * V::lanes);
         for (; t < count; ++t)
-            nearer<V, 1>(columns, half_square, first, dim, rows + t * dim, values.data() + t * V::lanes,
+            nearer<V, 1>(columns, half_square, first, dim, rows + t, values.data() + t * V::lanes,
                          places.data() + t * V::lanes);
     }
     for (std::int64_t t = 0; t < count; ++t) {
@@ -394,7 +421,7 @@ void nearest(float const* columns, float const* half_square, std::int64_t runs, 
 
 template <class V>
 constexpr Variant variant_of(char const* name) {
-    return {name, V::lanes, similarities<V>, products<V>, to_bytes<V>, best_bytes<V>, nearest<V>};
+    return {name, V::lanes, similarities<V>, products<V>, to_bytes<V>, best_bytes<V>, closeness<V>, nearest<V>};
 }
 
 }  // namespace

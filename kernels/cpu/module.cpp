@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "clusters.hpp"
 #include "engine.hpp"
 #include "pool.hpp"
 
@@ -332,6 +333,40 @@ NB_MODULE(_cpu, module) {
                  return nb::cast(as_array(std::move(best)));
              },
              "lists"_a, "probed"_a.noconvert(), "allowed"_a.none(), "count"_a);
+
+    nb::class_<Grouped>(module, "Grouped")
+        .def("__init__",
+             [](Grouped* self, Matrix<float const> centroids, Matrix<float const> middles, Row<std::int32_t const> group) {
+                 need(centroids.shape(1) == middles.shape(1), "the middles have other dimensions");
+                 need(group.shape(0) == centroids.shape(0) && centroids.shape(0) > 0, "there must be one group a centroid");
+                 for (std::size_t at = 0; at < group.shape(0); ++at)
+                     need(group(at) >= 0 && static_cast<std::size_t>(group(at)) < middles.shape(0), "no such group");
+                 nb::gil_scoped_release unlocked;
+                 new (self) Grouped(centroids.data(), static_cast<std::int64_t>(centroids.shape(0)),
+                                    static_cast<int>(centroids.shape(1)), middles.data(),
+                                    static_cast<std::int64_t>(middles.shape(0)), group.data());
+             },
+             "centroids"_a.noconvert(), "middles"_a.noconvert(), "group"_a.noconvert())
+        .def("assign",
+             [](Grouped const& self, Matrix<float const> rows, int looked, Row<std::int32_t> ids, Row<float> best) {
+                 need(rows.shape(1) == static_cast<std::size_t>(self.dim), "the rows have other dimensions");
+                 need(ids.shape(0) == rows.shape(0) && best.shape(0) == rows.shape(0), "there must be one id a row");
+                 need(looked > 0, "at least one group must be looked into");
+                 nb::gil_scoped_release unlocked;
+                 self.assign(rows.data(), static_cast<std::int64_t>(rows.shape(0)), looked, ids.data(), best.data());
+             },
+             "rows"_a.noconvert(), "looked"_a, "ids"_a.noconvert(), "best"_a.noconvert());
+
+    module.def("cluster_sums",
+               [](Matrix<float const> rows, Row<std::int32_t const> ids, Matrix<double> sums, Row<std::int64_t> counts) {
+                   need(ids.shape(0) == rows.shape(0), "there must be one id a row");
+                   need(sums.shape(0) == counts.shape(0) && sums.shape(1) == rows.shape(1), "the sums do not fit");
+                   nb::gil_scoped_release unlocked;
+                   return cluster_sums(rows.data(), ids.data(), static_cast<std::int64_t>(rows.shape(0)),
+                                       static_cast<int>(rows.shape(1)), static_cast<std::int64_t>(counts.shape(0)),
+                                       sums.data(), counts.data());
+               },
+               "rows"_a.noconvert(), "ids"_a.noconvert(), "sums"_a.noconvert(), "counts"_a.noconvert());
 
     module.def("largest",
                [](Row<float const> scores, std::int64_t count) {

@@ -95,9 +95,12 @@ struct Variant {
     void (*to_bytes)(Query&, std::int64_t begin, std::int64_t end);
     // best[best_bytes]: largest byte of the table over the centroids of some tokens; past the query's tokens anything.
     bool (*best_bytes)(Query const&, std::int64_t begin, std::int64_t end, std::uint8_t* best);
-    // The nearest of `count` centroids, laid out as runs of kGroups groups of columns, to each of some vectors:
-    // largest dot product less `half_square`; of equal ones the first.
-    void (*nearest)(float const* columns, float const* half_square, std::int64_t runs, int dim, float const* rows,
+    // How near some rows are to centroids laid out as runs of kGroups groups of columns: dot product less
+    // `half_square`, out [count, runs * kGroups * lanes].
+    void (*closeness)(float const* columns, float const* half_square, std::int64_t runs, int dim,
+                      float const* const* rows, std::int64_t count, float* out);
+    // The nearest of such centroids to each of some rows, as the number of its column; of equal ones the first.
+    void (*nearest)(float const* columns, float const* half_square, std::int64_t runs, int dim, float const* const* rows,
                     std::int64_t count, float* best, std::int32_t* ids);
 };
 
