@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Unpack, overload
 
-from colrank_kernels import available as available_kernels
+import colrank_kernels
 from numpy.typing import NDArray
 
 from colrank import __version__
@@ -63,6 +63,7 @@ from colrank.index import (
 )
 from colrank.index_cascade import IndexCascade
 from colrank.lost import Trace, trace
+from colrank.native import native_is_there
 from colrank.opened import QueryInput, located_model, model_location
 from colrank.prefilter import plan
 from colrank.rerankers import Reranker, load_reranker
@@ -703,7 +704,7 @@ class ColRank(Updates):
             "token_weights": manifest.token_weights,
             "weighted": snapshot.weighted,
             "language_tokens": dict(counts.language_tokens),
-            "kernels": list(available_kernels()) or ["none (torch)"],
+            "kernels": _kernels(),
         }
 
 
@@ -713,3 +714,11 @@ def _never() -> Reranker:
 
 def _highlight(snapshot: Snapshot, query: Query, hits: Hits, encoder: Encoder) -> Hits:
     return highlight(snapshot, query, hits, encoder) if query.encoded else hits
+
+
+def _kernels() -> list[str]:
+    """What scores on this machine."""
+    if not native_is_there():
+        return ["none (torch)"]
+    threads = colrank_kernels.threads()
+    return [f"cpu: {colrank_kernels.variant()}, {threads} thread{'s' * (threads > 1)}"]

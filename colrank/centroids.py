@@ -11,11 +11,11 @@ import threading
 from typing import Any
 
 import numpy as np
-from colrank_kernels import native_is_there
 from numpy.typing import NDArray
 
 from colrank.clustering import Groups, kmeans
 from colrank.errors import MissingExtra
+from colrank.native import native_is_there
 from colrank.types import Vectors
 
 TOKENS_PER_CENTROID = 30

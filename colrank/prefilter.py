@@ -20,7 +20,7 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
-from colrank_kernels import largest
+from colrank_kernels import NativeQuery, largest
 from numpy.typing import NDArray
 
 from colrank.config import SearchConfig
@@ -29,6 +29,7 @@ from colrank.index import Contents, Snapshot
 from colrank.score import QueryVectors
 from colrank.score.native_scores import check_tokens, prepared
 from colrank.shards import token_rows
+from colrank.timing import timed
 
 _BLOCK_TOKENS = 1 << 15
 
@@ -83,6 +84,7 @@ def candidates(
     *,
     among: NDArray[np.int64] | None = None,
     prune: bool = True,
+    spent: dict[str, float] | None = None,
 ) -> NDArray[np.int64]:
     """Passages worth scoring from their codes, ascending: int64.
 
@@ -92,16 +94,18 @@ def candidates(
         settings: how wide to look; a shortlist that has room for every passage in question gives them all.
         among: passages that may be found, ascending; None for all with tokens.
         prune: False gives every passage in the probed lists.
+        spent: seconds of `probe`, `gather` and `prune` are added to it.
 
     Raises:
         IndexDamaged: a posting names a passage, or a token a centroid, that is not there.
     """
     assert contents.postings is not None
+    spent = {} if spent is None else spent
     findable = contents.filled if among is None else among
     if settings.shortlist >= len(findable):
         return findable
     if contents.vectors.native is not None:
-        return _native_candidates(query, contents, settings, findable, among is None, prune)
+        return _native_candidates(query, contents, settings, findable, prune, spent)
     allowed = None if among is None else _mask(contents.passage_rows, among)
     codec = contents.vectors.codec
     assert codec.centroids is not None
@@ -111,20 +115,22 @@ def candidates(
         live[:] = True
     vectors = query.turned(codec).astype(np.float32)[live]
     weights = query.weights[live]
-    similarity = vectors @ codec.centroids.T
-    probed = _probe(similarity, settings.nprobe)
+    with timed(spent, "probe"):
+        similarity = vectors @ codec.centroids.T
+        probed = _probe(similarity, settings.nprobe)
     if not prune:
         listed = np.unique(contents.postings.gather(np.unique(probed))[0])
         return listed if allowed is None else listed[allowed[listed]]
-    rows, scores = _list_scores(contents, probed, similarity, weights)
-    if allowed is not None:
-        rows, scores = rows[allowed[rows]], scores[allowed[rows]]
-    wide = _best(rows, scores, GATHERED * settings.shortlist)
+    with timed(spent, "gather"):
+        rows, scores = _list_scores(contents, probed, similarity, weights)
+        if allowed is not None:
+            rows, scores = rows[allowed[rows]], scores[allowed[rows]]
+        wide = _best(rows, scores, GATHERED * settings.shortlist)
     if len(wide) <= settings.shortlist:
         return wide
-    return _best(
-        wide, _centroid_scores(contents, wide, similarity, weights, settings.prune), settings.shortlist
-    )
+    with timed(spent, "prune"):
+        by_centroids = _centroid_scores(contents, wide, similarity, weights, settings.prune)
+        return _best(wide, by_centroids, settings.shortlist)
 
 
 def scans_centroids(contents: Contents) -> bool:
@@ -137,37 +143,53 @@ def _native_candidates(
     contents: Contents,
     settings: Plan,
     findable: NDArray[np.int64],
-    everything: bool,
     prune: bool,
+    spent: dict[str, float],
 ) -> NDArray[np.int64]:
     """The same by the native kernels."""
-    native = prepared(query, contents.vectors)
+    whole = len(findable) == contents.passage_rows
     rows: NDArray[np.int64] | None
+    with timed(spent, "probe"):
+        native = prepared(query, contents.vectors)
+        native.compare(settings.prune)
     if scans_centroids(contents):
         if not prune:
             return findable
-        rows = None if len(findable) == contents.passage_rows else findable
+        rows = None if whole else findable
     else:
-        assert contents.postings is not None
-        lists = contents.postings.native
-        assert lists is not None
-        codec = contents.vectors.codec
-        assert codec.centroids is not None
-        probed = np.empty((len(query.vectors), min(settings.nprobe, len(codec.centroids))), dtype=np.int64)
-        native.probe(probed)
-        whole = everything and len(findable) == contents.passage_rows
-        allowed = None if whole else _mask(contents.passage_rows, findable).view(np.uint8)
-        wanted = GATHERED * settings.shortlist if prune else contents.passage_rows
-        rows = native.listed(lists, probed, allowed, wanted)
-        if rows is None:
-            raise IndexDamaged("A posting names a passage that is not there; index again with --overwrite.")
+        with timed(spent, "gather"):
+            wanted = GATHERED * settings.shortlist if prune else contents.passage_rows
+            allowed = None if whole else _mask(contents.passage_rows, findable)
+            rows = _listed(native, contents, len(query.vectors), settings.nprobe, allowed, wanted)
         if not prune or len(rows) <= settings.shortlist:
             return rows
-    scores = np.empty(contents.passage_rows if rows is None else len(rows), dtype=np.float32)
-    if not native.centroid_scores(contents.offsets, rows, settings.prune, scores):
-        check_tokens(rows, contents.vectors, contents.offsets)
-    best = largest(scores, settings.shortlist)
+    with timed(spent, "prune"):
+        scores = np.empty(contents.passage_rows if rows is None else len(rows), dtype=np.float32)
+        if not native.centroid_scores(contents.offsets, rows, settings.prune, scores):
+            check_tokens(rows, contents.vectors, contents.offsets)
+        best = largest(scores, settings.shortlist)
     return best if rows is None else rows[best]
+
+
+def _listed(
+    native: NativeQuery,
+    contents: Contents,
+    tokens: int,
+    nprobe: int,
+    allowed: NDArray[np.bool_] | None,
+    wanted: int,
+) -> NDArray[np.int64]:
+    """Passages of the best scores from the probed lists alone, ascending, at most `wanted`."""
+    assert contents.postings is not None
+    lists, centroids = contents.postings.native, contents.vectors.codec.centroids
+    assert lists is not None
+    assert centroids is not None
+    probed = np.empty((tokens, min(nprobe, len(centroids))), dtype=np.int64)
+    native.probe(probed)
+    rows = native.listed(lists, probed, None if allowed is None else allowed.view(np.uint8), wanted)
+    if rows is None:
+        raise IndexDamaged("A posting names a passage that is not there; index again with --overwrite.")
+    return rows
 
 
 def _mask(count: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +14,7 @@ from colrank.errors import InputError
 from colrank.index import Contents, Snapshot, StoredDocument, StoredPassage
 from colrank.prefilter import Plan, candidates, plan, widened
 from colrank.score import QueryVectors, Scores, best_documents, best_passages, scan, score_rows
+from colrank.timing import timed
 from colrank.types import Hit, Hits
 
 Stage = Callable[["Query", Hits], Hits]
@@ -111,9 +110,9 @@ def _scanned(
     if _FEW * len(rows) < contents.passage_rows:
         for query in queries:
             spent: dict[str, float] = {}
-            with _timed(spent, "scan"):
+            with timed(spent, "scan"):
                 found = score_rows(query.vectors, rows, contents.vectors, contents.offsets)
-            with _timed(spent, "select"):
+            with timed(spent, "select"):
                 hits = _select(contents, query.vectors, rows, found, k, by)
             yield hits, spent
         return
@@ -121,13 +120,13 @@ def _scanned(
     for first in range(0, len(queries), at_once):
         group = queries[first : first + at_once]
         timings: dict[str, float] = {}
-        with _timed(timings, "scan"):
+        with timed(timings, "scan"):
             scanned = scan([query.vectors for query in group], contents.vectors, contents.offsets)
         # The scan is shared: each query carries its share.
         share = timings["scan"] / len(group)
         for query, scores in zip(group, scanned, strict=True):
             spent = {"scan": share}
-            with _timed(spent, "select"):
+            with timed(spent, "select"):
                 hits = _select(contents, query.vectors, rows, scores.at(rows), k, by)
             yield hits, spent
 
@@ -142,14 +141,13 @@ def _prefiltered(
 ) -> Iterator[tuple[list[Hit], dict[str, float]]]:
     for query in queries:
         spent: dict[str, float] = {}
-        with _timed(spent, "prefilter"):
-            rows, _ = prefiltered_rows(contents, query.vectors, k, by, settings, among)
-        with _timed(spent, "score"):
+        rows, _ = prefiltered_rows(contents, query.vectors, k, by, settings, among, spent)
+        with timed(spent, "score"):
             if among is None and len(rows) == len(contents.filled):
                 scores = scan([query.vectors], contents.vectors, contents.offsets)[0].at(rows)
             else:
                 scores = score_rows(query.vectors, rows, contents.vectors, contents.offsets)
-        with _timed(spent, "select"):
+        with timed(spent, "select"):
             hits = _select(contents, query.vectors, rows, scores, k, by)
         yield hits, spent
 
@@ -161,11 +159,12 @@ def prefiltered_rows(
     by: By,
     settings: Plan,
     among: NDArray[np.int64] | None = None,
+    spent: dict[str, float] | None = None,
 ) -> tuple[NDArray[np.int64], Plan | None]:
     """Passages that a search through the prefilter scores, and the settings that it ended with.
 
-    It looks further until there are as many as were asked for. The settings are None where every passage in
-    question is scored, as the lists hardly leave any out.
+    It looks further until there are as many as were asked for, and adds the seconds of its parts to `spent`.
+    The settings are None where every passage in question is scored, as the lists hardly leave any out.
     """
     owners = contents.passage_documents
     findable = contents.filled if among is None else among
@@ -177,13 +176,13 @@ def prefiltered_rows(
     assert centroids is not None
     if k >= matching:
         return findable, None
-    rows = candidates(query, contents, settings, among=among)
+    rows = candidates(query, contents, settings, among=among, spent=spent)
     while (len(rows) if by == "passage" else len(np.unique(owners[rows]))) < k:
         settings = widened(settings)
         # To look into that many lists once more costs as much as to score every passage.
         if 4 * settings.nprobe >= len(centroids):
             return findable, None
-        rows = candidates(query, contents, settings, among=among)
+        rows = candidates(query, contents, settings, among=among, spent=spent)
     return rows, settings
 
 
@@ -251,12 +250,3 @@ def _hit(passage: StoredPassage, document: StoredDocument, score: float) -> Hit:
         source=document.source,
         metadata=document.metadata,
     )
-
-
-@contextmanager
-def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
-    begin = time.perf_counter()
-    try:
-        yield
-    finally:
-        timings[name] = timings.get(name, 0.0) + time.perf_counter() - begin

@@ -376,6 +376,14 @@ def test_the_shortlist_is_the_best_by_centroids(
     assert scores[found].min() >= scores[left_out].max() - 2 * error
 
 
+def test_timings_name_the_parts(engine: str, coded: ColRank):
+    query = unit(np.random.default_rng(3).standard_normal((5, 16)))
+    parts = list(coded.search(query, 3, scan="never", nprobe=4, shortlist=5).timings)
+    gather = [] if engine == "centroids" else ["gather"]
+    assert parts == ["encode", "probe", *gather, "prune", "score", "select"]
+    assert list(coded.search(query, 3, scan="always").timings) == ["encode", "scan", "select"]
+
+
 def test_every_engine_gives_the_same_hits_and_scores(
     coded: ColRank, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -456,7 +464,7 @@ def test_a_search_for_all_there_is_looks_through_no_lists(
     for k in (90, 91, 1000):
         hits = coded.search(query, k, by=by, scan="never", nprobe=1, shortlist=1)
         assert [(hit.id, hit.score) for hit in hits] == whole
-        assert list(hits.timings) == ["encode", "prefilter", "score", "select"]
+        assert list(hits.timings) == ["encode", "score", "select"]
     assert looked == []
     # So does one whose shortlist has room for all.
     monkeypatch.setattr("colrank.prefilter._probe", None)
@@ -487,7 +495,7 @@ def test_lists_that_give_too_little_are_not_looked_through_to_the_last(
 ):
     seen: list[Plan] = []
 
-    def few(query: QueryVectors, contents: Contents, settings: Plan, *, among: Any) -> Any:
+    def few(query: QueryVectors, contents: Contents, settings: Plan, *, among: Any, spent: Any) -> Any:
         assert among is None
         seen.append(settings)
         return np.arange(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from io import TextIOWrapper
 from keyword import iskeyword
@@ -61,8 +62,15 @@ class _Lazy(click.Group):
     type=PATH,
     help="TOML file with a table of options for each command, such as [search] with k = 5.",
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    envvar="COLRANK_THREADS",
+    show_envvar=True,
+    help="Threads that encode, cluster and score. [default: one for each processor]",
+)
 @click.pass_context
-def main(ctx: click.Context, config: Path | None) -> None:
+def main(ctx: click.Context, config: Path | None, threads: int | None) -> None:
     """Late-interaction search over your own text, in a small index.
 
     \b
@@ -72,6 +80,9 @@ def main(ctx: click.Context, config: Path | None) -> None:
     Exit codes: 0 done, 2 bad input, 3 refused by the judge, 4 a stage failed and failing was asked for, 130
     stopped.
     """
+    if threads is not None:
+        # Before anything is imported that reads them.
+        os.environ["COLRANK_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(threads)
     if config is not None:
         ctx.default_map = _defaults(ctx, config)
 

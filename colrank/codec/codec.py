@@ -27,12 +27,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from colrank_kernels import NativeTokens, decode_linear, native_is_there
+from colrank_kernels import NativeTokens, decode_linear
 from numpy.typing import NDArray
 
 from colrank.centroids import CentroidIndex
 from colrank.codec.bits import byte_table, pack, row_bytes
-from colrank.errors import IndexDamaged, InputError
+from colrank.errors import IndexDamaged
+from colrank.native import native_is_there
 from colrank.types import Vectors
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
@@ -218,11 +219,8 @@ class Codec:
             blocks: columns of tokens, one after the other; they are not copied.
             first: number of the first token.
         """
-        try:
-            if not native_is_there():
-                return None
-        except ValueError as error:
-            raise InputError(str(error)) from error
+        if not native_is_there():
+            return None
         table = self._byte_levels if self.coded else None
         made = NativeTokens(self.dim, self.bits, self.kind, self.centroids, table, self.scales, first)
         vectors = "code" if self.coded else "vector"

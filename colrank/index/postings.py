@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from colrank_kernels import NativeLists, native_is_there, offsets_are_valid
+from colrank_kernels import NativeLists, offsets_are_valid
 from numpy.typing import NDArray
 
 from colrank.errors import IndexDamaged
 from colrank.index.schemas import POSTING_OFFSETS, POSTINGS
+from colrank.native import native_is_there
 from colrank.shards import TokenVectors, map_table, one_chunk, ranges, write_table
 
 FILE = "postings.arrow"

@@ -69,8 +69,12 @@ def variants() -> tuple[str, ...]:
 
 
 def variant() -> str:
-    """The instruction set that is used: one of `variants()`, or "none"."""
-    return _cpu.variant() if _cpu is not None and native_is_there() else "none"
+    """The instruction set that is used: one of `variants()`, or "none".
+
+    Raises:
+        ValueError: as `native_is_there` says.
+    """
+    return _cpu.variant() if native_is_there() else "none"
 
 
 def use_variant(name: str) -> None:

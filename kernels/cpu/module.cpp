@@ -267,6 +267,13 @@ NB_MODULE(_cpu, module) {
     nb::class_<Prepared>(module, "Query")
         .def(nb::init<>())
         .def("set", &Prepared::set, "tokens"_a, "vectors"_a.noconvert(), "weights"_a.noconvert(), nb::keep_alive<1, 2>())
+        .def("compare",
+             [](Prepared& self, float prune) {
+                 need(self.query.tokens->centroids > 0, "there are no centroids");
+                 nb::gil_scoped_release unlocked;
+                 compare_centroids(self.query, true, prune);
+             },
+             "prune"_a)
         .def("maxsim",
              [](Prepared& self, Row<std::int64_t const> offsets, nb::object rows, Row<float> scores, Row<float> slack) {
                  Passages const passages = passages_of(offsets, rows, scores.shape(0));
