@@ -33,7 +33,7 @@ from colrank.timing import timed
 
 _BLOCK_TOKENS = 1 << 15
 
-SCAN_CENTROIDS_BELOW = 8_000_000
+SCAN_CENTROIDS_BELOW = 500_000
 """Below so many tokens the native kernels give every passage a centroid score."""
 
 GATHERED = 16

@@ -686,6 +686,8 @@ def without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ImportError(name)
         return found(name, package)
 
+    # Nor are there native kernels, which cluster without it.
+    monkeypatch.setattr("colrank.centroids.native_is_there", lambda: False)
     monkeypatch.setattr("colrank.centroids.importlib.import_module", absent)
 
 
@@ -710,7 +712,7 @@ def test_without_faiss_whole_vectors_stay_without_centroids_past_the_bound(tmp_p
 @pytest.mark.parametrize("kind", CODED)
 def test_without_faiss_bits_fail_before_anything_is_written(tmp_path: Path, kind: str):
     with pytest.raises(
-        match=r"install it with: pip install 'colrank\[cpu\]'.*, or do without: .*bits 16\.$",
+        match=r"install FAISS with: pip install 'colrank\[cpu\]'.*, or do without: .*bits 16\.$",
     ):
         make(tmp_path / "new" / "i", documents(28, 30), bits=2, kind=kind)
     assert list(tmp_path.iterdir()) == []
@@ -871,7 +873,9 @@ def setter(place: int, value: int) -> Callable[[np.ndarray], None]:
 
 
 @pytest.mark.parametrize("value", [200, 201, 255])
-def test_a_posting_beyond_the_last_passage_is_an_error_not_a_wild_read(tmp_path: Path, value: int):
+def test_a_posting_beyond_the_last_passage_is_an_error_not_a_wild_read(
+    lists: None, tmp_path: Path, value: int
+):
     index = make(tmp_path / "i", documents(37, 200), bits=2)
     overwrite(index.path, "postings.arrow", "passage", setter(17, value))
     opened = ColRank.open(index.path)
