@@ -55,7 +55,9 @@ def row(rival: str, build: Any, search: Any, built: Row, found: Row, folder: Pat
 
 def _judged(folder: Path, ids: Sequence[Sequence[int]]) -> dict[str, float]:
     """nDCG@10, where the passages are the documents that were judged."""
-    from judged import measure
+    from judged import read_judgements
+
+    from colrank.evaluate import evaluate_run
 
     about = json.loads((folder / "about.json").read_text())
     if about["drawn"]:
@@ -66,7 +68,10 @@ def _judged(folder: Path, ids: Sequence[Sequence[int]]) -> dict[str, float]:
         query: [(names[number], float(FEW - rank)) for rank, number in enumerate(found[:FEW])]
         for query, found in zip(queries, ids, strict=True)
     }
-    return measure(about["collection"], run, ["nDCG@10"])
+    # Queries that were not asked must not count as answered wrongly.
+    judged = read_judgements(about["collection"])
+    values = evaluate_run(run, {query: judged[query] for query in run})
+    return {"nDCG@10": round(float(np.mean([found["nDCG@10"] for found in values.values()])), 4)}
 
 
 def fastest(rows: Sequence[Row], goal: float) -> list[Row]:
