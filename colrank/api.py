@@ -32,18 +32,18 @@ from colrank.config import (
     EMBEDDED_MODEL,
     By,
     CascadeConfig,
-    CascadeOptions,
     EncoderConfig,
     FieldNames,
     Kind,
     PassageConfig,
-    Scan,
+    QueryOptions,
     SearchConfig,
     StageOptions,
     StorageConfig,
     TokenWeights,
     check_choice,
     check_k,
+    query_configs,
 )
 from colrank.encoder import Encoder, kept_dimensions, projection_option
 from colrank.errors import IndexExists, InputError
@@ -62,6 +62,8 @@ from colrank.index import (
     verify,
 )
 from colrank.index_cascade import IndexCascade
+from colrank.lexical import FILES as WORD_FILES
+from colrank.lexical import require_stemmer
 from colrank.lost import Trace, trace
 from colrank.native import native_is_there
 from colrank.opened import QueryInput, located_model, model_location
@@ -104,6 +106,7 @@ class ColRank(Updates):
         pool: int = 1,
         seed: int = 0,
         centroids: int | None = None,
+        hybrid: bool = False,
         overwrite: bool = False,
     ) -> ColRank:
         """Begin a new index. Nothing is written before the first documents are added.
@@ -125,11 +128,13 @@ class ColRank(Updates):
             pool: about so many similar tokens of a passage become one vector; 1 keeps all.
             seed: of the sample, the rotation and k-means.
             centroids: their number; None lets it follow the tokens.
+            hybrid: keep the words of passages too, for BM25 beside MaxSim.
             overwrite: replace an index that is there, once the new one is complete.
 
         Raises:
             IndexExists: there is an index and `overwrite` is False.
             InputError: an option has an impossible value.
+            MissingExtra: `hybrid` is asked for and words cannot be stemmed.
         """
         folder = Path(path)
         if is_index(folder) and not overwrite:
@@ -155,7 +160,10 @@ class ColRank(Updates):
             pool=storage.pool,
             seed=storage.seed,
             centroids=storage.centroids,
+            hybrid=bool(hybrid),
         )
+        if hybrid:
+            require_stemmer()
         config = None
         if model is not None:
             config = EncoderConfig(model, device, dtype, projection, trust_remote_code)
@@ -212,11 +220,7 @@ class ColRank(Updates):
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         path_prefix: str | None = None,
         ids: Collection[str] | None = None,
-        scan: Scan = "auto",
-        nprobe: int | None = None,
-        shortlist: int | None = None,
-        prune: float | None = None,
-        **cascade: Unpack[CascadeOptions],
+        **options: Unpack[QueryOptions],
     ) -> Hits: ...
     @overload
     def search(
@@ -230,11 +234,7 @@ class ColRank(Updates):
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         path_prefix: str | None = None,
         ids: Collection[str] | None = None,
-        scan: Scan = "auto",
-        nprobe: int | None = None,
-        shortlist: int | None = None,
-        prune: float | None = None,
-        **cascade: Unpack[CascadeOptions],
+        **options: Unpack[QueryOptions],
     ) -> list[Hits]: ...
     def search(
         self,
@@ -247,11 +247,7 @@ class ColRank(Updates):
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         path_prefix: str | None = None,
         ids: Collection[str] | None = None,
-        scan: Scan = "auto",
-        nprobe: int | None = None,
-        shortlist: int | None = None,
-        prune: float | None = None,
-        **cascade: Unpack[CascadeOptions],
+        **options: Unpack[QueryOptions],
     ) -> Hits | list[Hits]:
         """Find the k best passages (or documents) of a query.
 
@@ -266,12 +262,13 @@ class ColRank(Updates):
             parameters: values for `?` (a list) or `$name` (a dictionary) in the filter.
             path_prefix: search only documents of this file or folder, by their source.
             ids: search only these documents.
-            scan: "always" scores every passage, "never" those that the prefilter finds, "auto" does what
-                is faster for an index of this size.
-            nprobe, shortlist, prune: settings of the prefilter (`colrank.config.SearchConfig`); None takes
-                what `tune` stored, else the default for k.
-            cascade: the stages after the search, each off unless asked for: `rerank`, `judge`, `mmr` and
-                what belongs to them (`colrank.config.CascadeConfig` says what each means).
+            options: how hits are found (`colrank.config.SearchConfig` says what each means):
+                `scan` "always" scores every passage, "never" those that the prefilter finds, "auto" does
+                what is faster; `nprobe`, `shortlist`, `prune` are the prefilter's, by default what `tune`
+                stored, else what suits k; `hybrid=True` fuses MaxSim with BM25 (`fusion`, `bm25_weight`,
+                `branch`), `retrieve="bm25"` lets MaxSim rank what BM25 finds. And the stages after that,
+                each off unless asked for: `rerank`, `judge`, `mmr` and what belongs to them
+                (`colrank.config.CascadeConfig`).
 
         Returns:
             `Hits` for one query, a list of `Hits` for a list.
@@ -285,8 +282,7 @@ class ColRank(Updates):
             StageFailed: the reranker failed, or a query could not be judged, and `fail` was asked for.
         """
         k = check_k(k)
-        config = SearchConfig(scan, nprobe, shortlist, prune)
-        second = CascadeConfig(**cascade)
+        config, second = query_configs(options)
         where = Where(filter, parameters, path_prefix, ids)
         snapshot = self.snapshot
         # An array or tensor of two dimensions is one query; of three, a list of them.
@@ -343,16 +339,12 @@ class ColRank(Updates):
         k: int = 10,
         *,
         by: By = "passage",
-        scan: Scan = "auto",
-        nprobe: int | None = None,
-        shortlist: int | None = None,
-        prune: float | None = None,
-        **cascade: Unpack[CascadeOptions],
+        **options: Unpack[QueryOptions],
     ) -> Trace:
         """Say where a known right passage was lost on its way to the hits, or at which rank it is found.
 
         Args:
-            query, k, by, scan, nprobe, shortlist, prune, cascade: as in `search`.
+            query, k, by, options: as in `search`.
             gold: id of the passage, or of a document any of whose passages will do. One that the index does
                 not hold is no error: that is where it was lost.
 
@@ -360,7 +352,7 @@ class ColRank(Updates):
             InputError: as in `search`, or the id names both a document and a passage of another one.
         """
         k = check_k(k)
-        second = CascadeConfig(**cascade)
+        config, second = query_configs(options)
         snapshot = self.snapshot
         if second.rerank is not None and not isinstance(query, str):
             raise InputError("A reranker reads text, and the query was given as vectors; give its text.")
@@ -368,7 +360,7 @@ class ColRank(Updates):
             snapshot,
             self.prepare([query], snapshot)[0],
             gold,
-            config=SearchConfig(scan, nprobe, shortlist, prune),
+            config=config,
             k=k,
             wanted=wanted_hits(second, k),
             by=by,
@@ -384,17 +376,13 @@ class ColRank(Updates):
         stages: bool = False,
         vectors: Mapping[str, Any] | str | Path | None = None,
         baseline: Mapping[str, Sequence[tuple[str, float]]] | str | Path | None = None,
-        scan: Scan = "auto",
-        nprobe: int | None = None,
-        shortlist: int | None = None,
-        prune: float | None = None,
         k: int = 10,
         by: By = "passage",
         sweep: Sequence[int] = (),
         prices: str | Path | None = None,
         max_ms: float | None = None,
         progress: Progress | None = None,
-        **cascade: Unpack[CascadeOptions],
+        **options: Unpack[QueryOptions],
     ) -> Evaluation:
         """Search for every query with known answers, by document, and judge what is found.
 
@@ -408,8 +396,7 @@ class ColRank(Updates):
             vectors: for the stages, the array of each document that was added as vectors, by id, or an .npz
                 file of them.
             baseline: ranked documents by query, or a TREC run file, to compare with.
-            scan, nprobe, shortlist, prune: as in `search`.
-            k, by, cascade: as in `search`; with any stage after the search, each one is judged too.
+            k, by, options: as in `search`; with any stage after the search, each one is judged too.
             sweep: numbers of candidates to rerank, to see where gain flattens.
             prices: TOML file of what rerankers ask for (`configs/prices.toml`).
             max_ms: milliseconds that a query may take in all, for the verdict.
@@ -421,14 +408,14 @@ class ColRank(Updates):
             MissingExtra: the extra `eval` is not installed.
         """
         snapshot = self.snapshot
-        second = CascadeConfig(**cascade)
+        config, second = query_configs(options)
         return evaluate(
             snapshot,
             queries,
             qrels,
             prepare=lambda inputs: self.prepare(inputs, snapshot),
             encoder=None if self._config is None else lambda: self.encoder,
-            config=SearchConfig(scan, nprobe, shortlist, prune),
+            config=config,
             depth=depth,
             stages=stages,
             vectors=vectors,
@@ -649,11 +636,13 @@ class ColRank(Updates):
         snapshot = self.snapshot
         counts, manifest = snapshot.contents.counts, snapshot.manifest
         codec = manifest.codec
-        sizes = {"vectors": 0, "centroids": 0, "postings": 0, "text": 0, "deletions": 0, "other": 0}
+        parts = ("vectors", "centroids", "postings", "words", "text", "deletions", "other")
+        sizes = dict.fromkeys(parts, 0)
         for entry in manifest.segments:
             for name, (size, _) in entry.files.items():
                 part = "postings" if name.startswith("posting") else "other"
                 part = "vectors" if name in entry.shards else "text" if name == "passages.arrow" else part
+                part = "words" if name in WORD_FILES else part
                 sizes[part] += size
             if entry.deletions:
                 sizes["deletions"] += sum(size for size, _ in entry.deletions.files.values())
@@ -682,6 +671,7 @@ class ColRank(Updates):
             "dim": manifest.dim,
             "bits": manifest.stored_bits,
             "pool": manifest.pool,
+            "hybrid": manifest.hybrid,
             "codec": None
             if codec is None
             else {

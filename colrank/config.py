@@ -32,6 +32,8 @@ BITS = (1, 2, 4, 8, 16, 32)
 
 Kind = Literal["linear", "quantile"]
 Scan = Literal["auto", "always", "never"]
+Retrieve = Literal["maxsim", "hybrid", "bm25"]
+Fusion = Literal["rrf", "score"]
 TokenWeights = Literal["auto", "none", "idf"]
 By = Literal["passage", "document"]
 
@@ -121,15 +123,36 @@ class SearchConfig:
         nprobe: centroids that are looked up for each query token.
         shortlist: passages that are scored from their codes.
         prune: centroids less similar than this to every query token are left out of the centroid scores.
+        hybrid: another word for retrieve "hybrid".
+        retrieve: `maxsim`; `hybrid`, which fuses it with BM25; `bm25`, whose finds MaxSim ranks.
+        fusion: of the hybrid: `rrf`, by reciprocal rank, or `score`, by scores moved to [0, 1].
+        bm25_weight: of BM25 in the fusion, where MaxSim has 1.
+        branch: hits that each of the two brings to the fusion, at least k.
     """
 
     scan: str = "auto"
     nprobe: int | None = None
     shortlist: int | None = None
     prune: float | None = None
+    hybrid: bool = False
+    retrieve: str = "maxsim"
+    fusion: str = "rrf"
+    bm25_weight: float = 1.0
+    branch: int = 50
 
     def __post_init__(self) -> None:
         check_choice("scan", self.scan, ("auto", "always", "never"))
+        check_choice("retrieve", self.retrieve, ("maxsim", "hybrid", "bm25"))
+        check_choice("fusion", self.fusion, ("rrf", "score"))
+        if self.hybrid and self.retrieve == "bm25":
+            raise InputError("retrieve is bm25 and hybrid was asked for too; leave one of them out.")
+        if self.hybrid:
+            _set(self, "retrieve", "hybrid")
+        weight = _number(self.bm25_weight)
+        if weight is None or not 0 <= weight < math.inf:
+            raise InputError(f"bm25_weight is {self.bm25_weight!r}; give a number of at least 0.")
+        _set(self, "bm25_weight", weight)
+        _set(self, "branch", _whole("branch", self.branch, 1))
         for name, value in (("nprobe", self.nprobe), ("shortlist", self.shortlist)):
             if value is not None:
                 _set(self, name, _whole(name, value, 1))
@@ -180,6 +203,20 @@ class CascadeOptions(StageOptions, total=False):
     """The same, and how many hits of the search these stages look at."""
 
     candidates: int
+
+
+class QueryOptions(CascadeOptions, total=False):
+    """The same, and how the hits are found: see `SearchConfig`."""
+
+    scan: Scan
+    nprobe: int | None
+    shortlist: int | None
+    prune: float | None
+    hybrid: bool
+    retrieve: Retrieve
+    fusion: Fusion
+    bm25_weight: float
+    branch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +304,18 @@ class CascadeConfig:
         """Whether any stage is asked for."""
         asked = (self.rerank, self.mmr, self.max_per_document)
         return self.dedupe or any(option is not None for option in asked)
+
+
+def query_configs(options: Mapping[str, Any]) -> tuple[SearchConfig, CascadeConfig]:
+    """How hits are found, and the stages after that.
+
+    Raises:
+        InputError: an option has an impossible value.
+        TypeError: there is no such option.
+    """
+    search = {name: value for name, value in options.items() if name in SearchConfig.__dataclass_fields__}
+    rest = {name: value for name, value in options.items() if name not in search}
+    return SearchConfig(**search), CascadeConfig(**rest)
 
 
 def _set(config: object, name: str, value: Any) -> None:

@@ -1,8 +1,9 @@
-"""From query vectors to hits: scan or prefilter, selection, then stages of one shape, each with a timer."""
+"""From queries to hits: scan or prefilter, selection, fusion with BM25, stages of one shape; each timed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,14 @@ from colrank.cascade import run_stages
 from colrank.config import By, SearchConfig, check_choice, check_k
 from colrank.encoder import EncodedQuery
 from colrank.errors import InputError
-from colrank.index import Contents, Snapshot, StoredDocument, StoredPassage
+from colrank.fusion import fused
+from colrank.index import Contents, Snapshot
 from colrank.prefilter import Plan, candidates, plan, widened
 from colrank.score import QueryVectors, Scores, best_documents, best_passages, scan, score_rows
+from colrank.stored_hits import best_hits
 from colrank.timing import timed
 from colrank.types import Hit, Hits
+from colrank.word_search import require_words, word_hits, word_rows
 
 Stage = Callable[["Query", Hits], Hits]
 """A step after the first scoring: `stage(query, hits) -> hits`."""
@@ -65,25 +69,113 @@ def search(
     those that may be found, ascending, all with tokens (None: every one). A document stands by its best
     passage. Equal scores order by document id, then by place in the document. As many hits
     come back as there are passages (documents) with tokens, at most k: where the prefilter finds too few
-    it looks further.
+    it looks further. `config.retrieve` hybrid fuses these hits with those of BM25; bm25 takes only what BM25
+    finds, which may be fewer than k.
 
     Raises:
         InputError: k is below 1, `by` is neither passage nor document, or the prefilter is asked of an
-            index that keeps no centroids.
+            index that keeps no centroids; BM25 of one that keeps no words, or for a query of vectors.
+        MissingExtra: BM25 is asked for and words cannot be stemmed.
     """
     k = check_k(k)
     check_choice("by", by, ("passage", "document"))
     config = config or SearchConfig()
-    contents = snapshot.contents
-    if scans(snapshot, config):
-        found = _scanned(contents, queries, k, by, among)
+    found: Iterable[tuple[list[Hit], dict[str, float]]]
+    if config.retrieve == "hybrid":
+        found = _hybrid(snapshot, queries, k, by, config, among)
+    elif config.retrieve == "bm25":
+        found = _reranked_words(snapshot, queries, k, by, config, among)
     else:
-        found = _prefiltered(contents, queries, k, by, plan(snapshot, config, k), among)
+        found = _by_maxsim(snapshot, queries, k, by, config, among)
     out = []
     for query, (hit_list, spent) in zip(queries, found, strict=True):
-        hits = Hits(hit_list, query=query.text, warnings=query.warnings(), timings=spent)
+        told = [*query.warnings(), *_found_little(config, hit_list, k)]
+        hits = Hits(hit_list, query=query.text, warnings=told, timings=spent)
         out.append(run_stages(query, hits, stages))
     return out
+
+
+def _by_maxsim(
+    snapshot: Snapshot,
+    queries: Sequence[Query],
+    k: int,
+    by: By,
+    config: SearchConfig,
+    among: NDArray[np.int64] | None,
+) -> Iterator[tuple[list[Hit], dict[str, float]]]:
+    if scans(snapshot, config):
+        return _scanned(snapshot.contents, queries, k, by, among)
+    return _prefiltered(snapshot.contents, queries, k, by, plan(snapshot, config, k), among)
+
+
+def _hybrid(
+    snapshot: Snapshot,
+    queries: Sequence[Query],
+    k: int,
+    by: By,
+    config: SearchConfig,
+    among: NDArray[np.int64] | None,
+) -> Iterator[tuple[list[Hit], dict[str, float]]]:
+    """MaxSim and BM25 side by side, each for the best of a branch, then one ranking."""
+    _check_words(snapshot, queries)
+    depth = max(k, config.branch)
+
+    def worded() -> list[tuple[list[Hit], dict[str, float]]]:
+        found = []
+        for query in queries:
+            spent: dict[str, float] = {}
+            with timed(spent, "bm25"):
+                found.append((word_hits(snapshot.contents, query.text, depth, by, among), spent))
+        return found
+
+    with ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(worded)
+        late = list(_by_maxsim(snapshot, queries, depth, by, config, among))
+        lexical = waiting.result()
+    for (hits, spent), (words, spent_on_words) in zip(late, lexical, strict=True):
+        spent |= spent_on_words
+        with timed(spent, "fuse"):
+            best = fused([(hits, 1.0), (words, config.bm25_weight)], k, by, config.fusion)
+        yield best, spent
+
+
+def _reranked_words(
+    snapshot: Snapshot,
+    queries: Sequence[Query],
+    k: int,
+    by: By,
+    config: SearchConfig,
+    among: NDArray[np.int64] | None,
+) -> Iterator[tuple[list[Hit], dict[str, float]]]:
+    """MaxSim over what BM25 finds."""
+    _check_words(snapshot, queries)
+    contents, count = snapshot.contents, plan(snapshot, config, k).shortlist
+    for query in queries:
+        spent: dict[str, float] = {}
+        with timed(spent, "bm25"):
+            rows = word_rows(contents, query.text, count, among)
+        with timed(spent, "score"):
+            scores = score_rows(query.vectors, rows, contents.vectors, contents.offsets)
+        with timed(spent, "select"):
+            hits = _select(contents, query.vectors, rows, scores, k, by)
+        yield hits, spent
+
+
+def _check_words(snapshot: Snapshot, queries: Sequence[Query]) -> None:
+    require_words(snapshot)
+    if not all(query.text for query in queries):
+        raise InputError("BM25 reads text, and a query was given as vectors; give its text, or no BM25.")
+
+
+def _found_little(config: SearchConfig, hits: Sequence[Hit], k: int) -> list[str]:
+    """What to say where BM25 found nothing: too little would look like an answer."""
+    if config.retrieve == "maxsim" or any("bm25" in hit.scores for hit in hits):
+        return []
+    if config.retrieve == "bm25":
+        if len(hits) >= k:
+            return []
+        return [f"BM25 found {len(hits)} of {k} hits: no other passage holds a word of the query."]
+    return ["BM25 has no part in these hits: none of them holds a word of the query."] if hits else []
 
 
 def scans(snapshot: Snapshot, config: SearchConfig) -> bool:
@@ -201,52 +293,4 @@ def _select(
         near, exact = best_documents(query, rows, scores, owners, k, tokens, offsets)
     else:
         near, exact = best_passages(query, rows, scores, k, tokens, offsets)
-    rows = rows[near]
-    best_rows: list[int] = []
-    best_scores: list[float] = []
-    seen: set[int] = set()
-    for score, row in _ordered(contents, exact, rows):
-        document_row = int(contents.passage_documents[row])
-        if by == "document" and document_row in seen:
-            continue
-        seen.add(document_row)
-        best_rows.append(row)
-        best_scores.append(score)
-        if len(best_rows) == k:
-            break
-    passages = contents.passages(best_rows)
-    found = contents.documents([passage.document for passage in passages])
-    return list(map(_hit, passages, found, best_scores))
-
-
-def _ordered(
-    contents: Contents, scores: NDArray[np.float32], rows: NDArray[np.int64]
-) -> Iterator[tuple[float, int]]:
-    """Rows best first; ids are looked up only among equal scores."""
-    order = np.argsort(-scores, kind="stable")
-    at = 0
-    while at < len(order):
-        end = at + 1
-        while end < len(order) and scores[order[end]] == scores[order[at]]:
-            end += 1
-        tied = [int(rows[index]) for index in order[at:end]]
-        if len(tied) > 1:
-            tied.sort(key=lambda row: (contents.document_id(int(contents.passage_documents[row])), row))
-        for row in tied:
-            yield float(scores[order[at]]), row
-        at = end
-
-
-def _hit(passage: StoredPassage, document: StoredDocument, score: float) -> Hit:
-    return Hit(
-        id=f"{document.id}#{passage.ordinal}",
-        document=document.id,
-        score=score,
-        scores={"maxsim": score},
-        title=document.title,
-        text=passage.text,
-        start=passage.start,
-        end=passage.end,
-        source=document.source,
-        metadata=document.metadata,
-    )
+    return best_hits(contents, exact, rows[near], k, by, "maxsim")

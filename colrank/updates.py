@@ -27,6 +27,7 @@ from colrank.config import FieldNames, PassageConfig
 from colrank.corpus import document_from_record, plain_metadata
 from colrank.errors import IndexExists, InputError
 from colrank.index import IndexWriter, Manifest, Snapshot, Where, is_index, open_snapshot
+from colrank.lexical import require_stemmer
 from colrank.opened import Opened, model_location
 from colrank.rerankers.languages import language_warning
 from colrank.sync import CorpusReading
@@ -271,25 +272,33 @@ class Updates(Opened):
         return deleted
 
     def compact(
-        self, *, retrain: bool = False, dry_run: bool = False, progress: Progress | None = None
+        self,
+        *,
+        retrain: bool = False,
+        hybrid: bool = False,
+        dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> Compaction | None:
         """Write all segments again as one, without what was deleted.
 
         Args:
             retrain: train a new codec, from what the present one decodes to.
+            hybrid: keep the words of passages from now on, for BM25.
             dry_run: only say what would be done.
 
         Returns:
             What was done, or would be; None where there is nothing to do.
         """
         self._require_written()
+        if hybrid:
+            require_stemmer()
         if dry_run:
-            return whole(open_snapshot(self.path).manifest, retrain=retrain)
+            return whole(open_snapshot(self.path).manifest, retrain=retrain, hybrid=hybrid)
         done: list[Compaction | None] = []
 
         def build(writer: IndexWriter, _: Manifest, base: Snapshot | None) -> Built:
             assert base is not None
-            plan = whole(base.manifest, retrain=retrain)
+            plan = whole(base.manifest, retrain=retrain, hybrid=hybrid)
             done.append(plan)
             return Built(base.manifest if plan is None else compact(writer, base, plan, progress))
 

@@ -22,9 +22,11 @@ from golden.make import (
     DIM_1,
     DIM_2,
     DIM_3,
+    DIM_4,
     documents_of_format_1,
     documents_of_format_2,
     documents_of_format_3,
+    documents_of_format_4,
     updates_of_format_3,
 )
 
@@ -33,10 +35,15 @@ from colrank.index import FORMAT_VERSION, Knobs
 from colrank.index.generations import read_manifest
 
 GOLDEN = Path(__file__).parent / "golden"
-DOCUMENTS = {1: documents_of_format_1, 2: documents_of_format_2, 3: documents_of_format_3}
+DOCUMENTS = {
+    1: documents_of_format_1,
+    2: documents_of_format_2,
+    3: documents_of_format_3,
+    4: documents_of_format_4,
+}
 VERSIONS = tuple(DOCUMENTS)
-DIMS = {1: DIM_1, 2: DIM_2, 3: DIM_3}
-POOLS = {1: 1, 2: 2, 3: 1}
+DIMS = {1: DIM_1, 2: DIM_2, 3: DIM_3, 4: DIM_4}
+POOLS = {1: 1, 2: 2, 3: 1, 4: 1}
 INDEXES = [(version, version) for version in VERSIONS]
 
 
@@ -47,7 +54,8 @@ INDEXES = [(version, version) for version in VERSIONS]
 class Read:
     """An index as `read_index` found it, all segments one after the other, deleted documents among them.
 
-    `tokens[i]` are passage i's vectors in the codec's space, `deleted[i]` is of document i. Frequencies and
+    `tokens[i]` are passage i's vectors in the codec's space, `words[i]` its terms with their counts and
+    `lengths[i]` the number of its words, where these are kept; `deleted[i]` is of document i. Frequencies and
     `language_tokens` are of what is not deleted.
     """
 
@@ -62,6 +70,8 @@ class Read:
     frequencies: tuple[dict[int, int], int]
     deleted: list[bool]
     language_tokens: dict[str, int]
+    words: list[dict[str, int]]
+    lengths: list[int]
 
     @property
     def live(self) -> list[dict[str, Any]]:
@@ -206,6 +216,7 @@ class SegmentRead:
         assert (offsets[0], offsets[-1]) == (0, entry["tokens"])
         assert (np.diff(offsets) >= 0).all()
         self.frequencies, self.counted = read_frequencies(place)
+        self.words, self.lengths = self._words(place) if "words.arrow" in entry["files"] else ([], [])
 
         assert all(file.startswith("codes-" if codec.entry else "tokens-") for file in entry["shards"])
         shards = [table(place, file, codec.columns) for file in entry["shards"]]
@@ -245,6 +256,27 @@ class SegmentRead:
         self.deleted = [False] * len(self.documents)
         if entry.get("deletions"):
             self._delete(folder, entry["name"], entry["deletions"])
+
+    def _words(self, place: Path) -> tuple[list[dict[str, int]], list[int]]:
+        terms = table(place, "words.arrow", {"term": pa.utf8(), "end": pa.int64()}).to_pylist()
+        lists = pa.ipc.open_file(pa.memory_map(str(place / "word-postings.arrow"))).read_all()
+        lengths = table(place, "word-lengths.arrow", {"words": pa.uint32()})["words"].to_pylist()
+        assert lists.schema.names == ["passage", "count"]
+        assert all(pa.types.is_unsigned_integer(kind) for kind in lists.schema.types)
+        assert len(lengths) == len(self.passages)
+        words: list[dict[str, int]] = [{} for _ in self.passages]
+        spelled = [each["term"].encode() for each in terms]
+        assert spelled == sorted(set(spelled))
+        pairs = list(zip(lists["passage"].to_pylist(), lists["count"].to_pylist(), strict=True))
+        begin = 0
+        for each in terms:
+            owned = pairs[begin : each["end"]]
+            assert [row for row, _ in owned] == sorted({row for row, _ in owned}) != []
+            for row, count in owned:
+                words[row][each["term"]] = count
+            begin = each["end"]
+        assert begin == len(pairs)
+        return words, lengths
 
     def _postings(self, place: Path, centroids: int) -> list[list[int]]:
         found = table(place, "posting-offsets.arrow", {"posting_offset": pa.int64()})
@@ -286,13 +318,14 @@ def read_index(folder: Path) -> Read:
     manifest = json.loads((folder / name).read_text(encoding="utf-8"))
     assert manifest["format"] == "colrank"
     version = manifest["format_version"]
-    assert version in (1, 2, 3)
+    assert version in (1, 2, 3, 4)
     body = {key: value for key, value in manifest.items() if key != "checksum"}
     canonical = json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
     assert xxhash.xxh3_128_hexdigest(canonical.encode("ascii")) == manifest["checksum"]
     assert manifest["generation"] == int(name[9:17])
     assert version == 1 or {"nprobe", "shortlist", "prune"} == set(manifest["knobs"]) - {"k"}
     assert ("centroids" in manifest) == (version >= 3)
+    assert ("hybrid" in manifest) == (version >= 4)
     assert version >= 3 or len(manifest["segments"]) == 1
     for part in parts_of(manifest):
         for file, told in part["files"].items():
@@ -300,7 +333,7 @@ def read_index(folder: Path) -> Read:
             assert len(content) == told["bytes"]
             assert xxhash.xxh3_128_hexdigest(content) == told["xxh3"]
     codec, pooled = Codec(folder, manifest), manifest.get("pool", 1) > 1
-    read = Read(manifest, [], [], [], codec.rotation, None, None, None, (Counter(), 0), [], Counter())
+    read = Read(manifest, [], [], [], codec.rotation, None, None, None, (Counter(), 0), [], Counter(), [], [])
     if codec.entry:
         read.centroids, read.postings = [], [[] for _ in range(codec.entry["centroids"])]
     if pooled:
@@ -309,6 +342,7 @@ def read_index(folder: Path) -> Read:
     for entry in manifest["segments"]:
         assert ("deletions" in entry) == (version >= 3)
         segment = SegmentRead(folder, entry, codec, pooled, version)
+        assert bool(segment.lengths) == manifest.get("hybrid", False)
         for centroid, passages in enumerate(segment.postings or ()):
             read.postings[centroid] += [len(read.passages) + row for row in passages]
         for document in segment.documents:
@@ -322,6 +356,8 @@ def read_index(folder: Path) -> Read:
             (read.centroids, segment.centroids),
             (read.labels, segment.labels),
             (read.deleted, segment.deleted),
+            (read.words, segment.words),
+            (read.lengths, segment.lengths),
         ):
             if whole is not None:
                 whole += part
@@ -425,7 +461,13 @@ def test_a_manifest_of_format_2_is_written_as_the_newest_format(golden: Path):
     now = read_index(golden).manifest
     assert now.pop("checksum") != was.pop("checksum")
     segments = [{**entry, "deletions": None} for entry in was["segments"]]
-    assert now == {**was, "format_version": FORMAT_VERSION, "centroids": None, "segments": segments}
+    assert now == {
+        **was,
+        "format_version": FORMAT_VERSION,
+        "centroids": None,
+        "hybrid": False,
+        "segments": segments,
+    }
 
 
 def newest(folder: Path) -> Path:
@@ -435,7 +477,9 @@ def newest(folder: Path) -> Path:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_equal_documents_tie_and_order_by_id(version: int):
-    twins = {1: ["doc-03", "doc-07"], 2: ["año-17", "año-56"], 3: ["ñu-17", "ñu-56"]}[version]
+    twins = {1: ["doc-03", "doc-07"], 2: ["año-17", "año-56"], 3: ["ñu-17", "ñu-56"], 4: ["doc-01", "ñu-02"]}[
+        version
+    ]
     for _, hits in expected(version):
         places = [[name for name, _ in hits].index(twin) for twin in twins]
         assert places[1] == places[0] + 1
@@ -460,7 +504,7 @@ def test_what_was_put_in_survives(golden: Path, version: int):
     lengths = [len(document["vectors"]) for document in documents.values()]
     assert stats["unpooled_tokens"] == sum(lengths)
     assert stats["tokens"] == sum(max(1, length // POOLS[version]) for length in lengths)
-    bits = {1: 16, 2: 2, 3: 4}[version]
+    bits = {1: 16, 2: 2, 3: 4, 4: 2}[version]
     assert (stats["dim"], stats["bits"], stats["pool"]) == (DIMS[version], bits, POOLS[version])
 
 
@@ -476,6 +520,23 @@ def test_the_golden_index_of_format_3_holds_segments_deletions_and_a_document_th
     twice = {name for name in ids if ids.count(name) > 1}
     assert twice == {ids[3], ids[5]}
     assert {document["id"] for document in read.live} == set(ids) - {ids[17], ids[45]}
+
+
+def test_words_of_the_golden_index_of_format_4_give_the_scores_of_the_page():
+    read, index = read_index(GOLDEN / "format-4"), ColRank.open(GOLDEN / "format-4")
+    live = [row for row, passage in enumerate(read.passages) if not read.deleted[passage["document"]]]
+    mean = sum(read.lengths[row] for row in live) / len(live)
+    assert len(live) < len(read.passages)
+    assert index.snapshot.contents.words is not None
+    for word in ("telefon", "xj", "titul", "nada"):
+        holding = {row: read.words[row][word] for row in live if word in read.words[row]}
+        idf = np.log(1 + (len(live) - len(holding) + 0.5) / (len(holding) + 0.5))
+        expected = {
+            row: idf * f * 2.5 / (f + 1.5 * (0.25 + 0.75 * read.lengths[row] / mean))
+            for row, f in holding.items()
+        }
+        rows, scores = index.snapshot.contents.words.scores(word, ["und"])
+        assert dict(zip(rows.tolist(), scores.tolist(), strict=True)) == pytest.approx(expected, rel=1e-6)
 
 
 # Older indexes, changed
@@ -593,7 +654,7 @@ def test_a_golden_folder_holds_what_its_manifest_names_and_nothing_else(version:
     parts = parts_of(read_index(folder).manifest)
     named = {f"{part['name']}/{file}" for part in parts for file in part["files"]}
     held = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    generations = {1: 1, 2: 1, 3: 4}
+    generations = {1: 1, 2: 1, 3: 4, 4: 3}
     assert held == {*named, f"manifest-{generations[version]:08d}.json"}
 
 

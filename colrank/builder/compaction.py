@@ -37,6 +37,7 @@ class Compaction:
         deleted: documents that are dropped for good.
         bytes: of their files now.
         retrain: whether a new codec is trained, from what the old one decodes to.
+        hybrid: whether the words of passages are kept from now on.
     """
 
     segments: tuple[str, ...]
@@ -45,6 +46,7 @@ class Compaction:
     deleted: int
     bytes: int
     retrain: bool = False
+    hybrid: bool = False
 
 
 def due(manifest: Manifest) -> Compaction | None:
@@ -61,16 +63,22 @@ def due(manifest: Manifest) -> Compaction | None:
     return _planned(list(chosen.values())) if chosen else None
 
 
-def whole(manifest: Manifest, *, retrain: bool = False) -> Compaction | None:
-    """All segments as one; None where there is one without deletions already, or none."""
+def whole(manifest: Manifest, *, retrain: bool = False, hybrid: bool = False) -> Compaction | None:
+    """All segments as one; None where there is one without deletions already, or none.
+
+    Args:
+        retrain: train a new codec.
+        hybrid: keep the words of passages from now on.
+    """
     entries = manifest.segments
-    if not entries or (len(entries) == 1 and not entries[0].deletions and not retrain):
+    hybrid = hybrid and not manifest.hybrid
+    if not entries or (len(entries) == 1 and not entries[0].deletions and not retrain and not hybrid):
         return None
     if retrain and manifest.codec is None:
         raise InputError(
             "The index has no codec to train again, as it keeps whole vectors; leave out --retrain."
         )
-    plan = replace(_planned(entries), retrain=retrain)
+    plan = replace(_planned(entries), retrain=retrain, hybrid=hybrid)
     if retrain and not plan.tokens:
         raise InputError("The index holds no tokens to train a codec on; leave out --retrain.")
     return plan
@@ -104,7 +112,7 @@ def compact(
         writer: an entered `IndexWriter`.
         base: the newest generation.
     """
-    manifest = base.manifest
+    manifest = replace(base.manifest, hybrid=base.manifest.hybrid or plan.hybrid)
     names: Collection[str] = set(plan.segments)
     merged = [segment for segment in base.contents.segments if segment.entry.name in names]
     if not plan.documents:  # nothing is left in them

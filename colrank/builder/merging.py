@@ -49,7 +49,7 @@ def merge_segments(
     generation = settings.generation + 1
     sample = StreamSample(settings.dim, settings.seed, settings.centroids)
     target = writer.segment_writer(
-        generation, whole_vectors(settings.dim, settings.whole_bits), longest, sample
+        generation, whole_vectors(settings.dim, settings.whole_bits), longest, sample, settings.hybrid
     )
     entry = None
     with target:

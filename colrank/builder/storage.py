@@ -57,6 +57,7 @@ class Storage:
             whole_vectors(settings.dim, settings.whole_bits),
             self._longest,
             self._sample,
+            settings.hybrid,
         )
 
     def check(self) -> None:

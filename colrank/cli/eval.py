@@ -17,7 +17,7 @@ from colrank.cli.options import (
     search_options,
 )
 from colrank.cli.stage_options import stage_options
-from colrank.config import By, CascadeConfig, Scan
+from colrank.config import By, query_configs
 from colrank.errors import InputError
 
 USUAL = 50
@@ -80,10 +80,6 @@ def command(
     failures: bool,
     stages: bool,
     vectors: Path | None,
-    scan: Scan,
-    nprobe: int | None,
-    shortlist: int | None,
-    prune: float | None,
     index: Path,
     model: str | None,
     device: str | None,
@@ -95,7 +91,7 @@ def command(
     prices: Path | None,
     max_ms: float | None,
     as_json: bool,
-    **cascade: Any,
+    **options: Any,
 ) -> None:
     """Judge the index by queries with known answers; a document stands by its best passage.
 
@@ -118,8 +114,8 @@ def command(
         raise InputError(f"Cannot write the run {run_file}; name a file in a folder that is there.")
     counts = _counts(candidates)
     # The usual number where it is among those asked for, else the largest.
-    cascade["candidates"] = USUAL if USUAL in counts else counts[-1]
-    CascadeConfig(**cascade)
+    options["candidates"] = USUAL if USUAL in counts else counts[-1]
+    query_configs(options)
 
     from colrank.api import ColRank
     from colrank.cli.judged import print_evaluation
@@ -136,17 +132,13 @@ def command(
             stages=stages,
             vectors=vectors,
             baseline=baseline,
-            scan=scan,
-            nprobe=nprobe,
-            shortlist=shortlist,
-            prune=prune,
             k=k,
             by=by,
             sweep=counts if len(counts) > 1 else (),
             prices=prices,
             max_ms=max_ms,
             progress=bars,
-            **cascade,
+            **options,
         )
     # The figures come first: a run that its format cannot carry must not take them along.
     if as_json:

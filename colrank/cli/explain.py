@@ -18,7 +18,7 @@ from colrank.cli.options import (
     search_options,
 )
 from colrank.cli.stage_options import candidates_option, stage_options
-from colrank.config import By, CascadeConfig, Scan, SearchConfig, check_k
+from colrank.config import By, check_k, query_configs
 from colrank.errors import InputError
 
 
@@ -46,17 +46,13 @@ def command(
     k: int,
     by: By,
     html: Path | None,
-    scan: Scan,
-    nprobe: int | None,
-    shortlist: int | None,
-    prune: float | None,
     index: Path,
     model: str | None,
     device: str | None,
     dtype: str,
     trust_remote_code: bool,
     as_json: bool,
-    **cascade: Any,
+    **options: Any,
 ) -> None:
     """Show for each token of QUERY the token of the passage ID that is nearest.
 
@@ -72,8 +68,7 @@ def command(
     if gold is not None and html is not None:
         raise InputError("--html shows the words of a passage; name it as ID, without --gold.")
     check_k(k)
-    SearchConfig(scan, nprobe, shortlist, prune)
-    CascadeConfig(**cascade)
+    query_configs(options)
 
     from colrank.api import ColRank
     from colrank.cli.page import explanation_page
@@ -86,11 +81,7 @@ def command(
             gold,
             k,
             by=by,
-            scan=scan,
-            nprobe=nprobe,
-            shortlist=shortlist,
-            prune=prune,
-            **cascade,
+            **options,
         )
         if as_json:
             echo_json(dataclasses.asdict(found))

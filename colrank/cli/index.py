@@ -22,6 +22,7 @@ _SETTINGS = (
     "pool",
     "centroids",
     "seed",
+    "hybrid",
 )
 
 
@@ -79,6 +80,7 @@ _SETTINGS = (
 )
 @click.option("--centroids", type=int, help="Their number. [default: follows the number of tokens]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the sample, rotation and k-means.")
+@click.option("--hybrid", is_flag=True, help="Keep the words of passages too, for BM25 beside MaxSim.")
 @field_options
 @click.option("--strict", is_flag=True, help="Any document that cannot be read is an error.")
 @click.option(
@@ -103,6 +105,7 @@ def command(
     pool: int,
     centroids: int | None,
     seed: int,
+    hybrid: bool,
     id_field: tuple[str, ...],
     title_field: tuple[str, ...],
     text_field: tuple[str, ...],
@@ -152,6 +155,7 @@ def command(
         pool=pool,
         centroids=centroids,
         seed=seed,
+        hybrid=hybrid,
         overwrite=overwrite,
     )
     with Bars() as bars, kept_when_stopped():

@@ -109,6 +109,39 @@ search_options = stacked(
         help="Leave centroids less similar than this to every query token out of the centroid "
         "scores; -1 leaves none out. [default: -1]",
     ),
+    click.option(
+        "--hybrid",
+        is_flag=True,
+        help="Fuse MaxSim with BM25; the index was made with --hybrid too.",
+    ),
+    click.option(
+        "--retrieve",
+        type=click.Choice(["maxsim", "hybrid", "bm25"]),
+        default="maxsim",
+        show_default=True,
+        help="What finds candidates; bm25 alone finds them by words, and MaxSim ranks them.",
+    ),
+    click.option(
+        "--fusion",
+        type=click.Choice(["rrf", "score"]),
+        default="rrf",
+        show_default=True,
+        help="For --hybrid: by reciprocal rank, or by scores moved to [0, 1].",
+    ),
+    click.option(
+        "--bm25-weight",
+        type=float,
+        default=1.0,
+        show_default=True,
+        help="For --hybrid: weight of BM25 where MaxSim has 1.",
+    ),
+    click.option(
+        "--branch",
+        type=int,
+        default=50,
+        show_default=True,
+        help="For --hybrid: hits that each of the two brings.",
+    ),
 )
 """How candidates are found."""
 

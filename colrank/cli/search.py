@@ -18,7 +18,7 @@ from colrank.cli.options import (
     search_options,
 )
 from colrank.cli.stage_options import candidates_option, stage_options
-from colrank.config import By, CascadeConfig, Scan, SearchConfig, check_k
+from colrank.config import By, check_k, query_configs
 from colrank.errors import InputError
 
 
@@ -50,10 +50,6 @@ def command(
     filter: str | None,
     path_prefix: str | None,
     ids: str | None,
-    scan: Scan,
-    nprobe: int | None,
-    shortlist: int | None,
-    prune: float | None,
     check_reads: bool,
     index: Path,
     model: str | None,
@@ -61,7 +57,7 @@ def command(
     dtype: str,
     trust_remote_code: bool,
     as_json: bool,
-    **cascade: Any,
+    **options: Any,
 ) -> None:
     """Find the passages that answer a query; several queries are searched at once.
 
@@ -73,8 +69,7 @@ def command(
     Exit code 3: the judge refused every query.
     """
     check_k(k)
-    SearchConfig(scan, nprobe, shortlist, prune)
-    second = CascadeConfig(**cascade)
+    second = query_configs(options)[1]
     named: list[tuple[str | None, str]] = [(None, query) for query in queries]
     if file is not None:
         from colrank.evaluate import read_queries
@@ -102,11 +97,7 @@ def command(
         filter=filter,
         path_prefix=path_prefix,
         ids=None if ids is None else ids.split(","),
-        scan=scan,
-        nprobe=nprobe,
-        shortlist=shortlist,
-        prune=prune,
-        **cascade,
+        **options,
     )
     told: set[str] = set()
     for (name, _), hits in zip(named, found, strict=True):

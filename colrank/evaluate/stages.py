@@ -4,6 +4,7 @@
     codes, full scan   every passage, scored as it is stored
     probe              every passage in the probed lists, scored as it is stored
     prune              the search through the prefilter, as a user gets it
+    hybrid, bm25       the search with BM25, where that was asked for
 
 Each row is judged like a search, and compared with the row before it.
 """
@@ -11,7 +12,7 @@ Each row is judged like a search, and compared with the row before it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ class StageResult:
     """One stage.
 
     Attributes:
-        name: `float32 exact`, `codes, full scan` (`vectors, full scan` where they are kept whole), `probe`
-            or `prune`.
+        name: `float32 exact`, `codes, full scan` (`vectors, full scan` where they are kept whole), `probe`,
+            `prune`, and `hybrid` or `bm25` where the search has that.
         means: mean of nDCG@10, R@10 and R@100.
         of_exact, of_full: share of the best 10 and 100 documents of float32 exact, and of the full scan,
             that are among this stage's (recall@10, recall@100).
@@ -98,6 +99,11 @@ def measure_stages(
     """
     knobs = {"nprobe": config.nprobe, "shortlist": config.shortlist, "prune": config.prune}
     full = scans(snapshot, config)
+    last: list[tuple[str, Run]] = []
+    if config.retrieve != "maxsim":
+        last.append((config.retrieve, searched))
+        config = replace(config, retrieve="maxsim", hybrid=False)
+        searched = ranked_documents(snapshot, queries, config, depth, progress)
     always, never = SearchConfig("always", **knobs), SearchConfig("never", **knobs)  # type: ignore[arg-type]
     name = f"{'codes' if snapshot.codec.coded else 'vectors'}, full scan"
     rows: list[tuple[str, Run]] = [
@@ -111,7 +117,7 @@ def measure_stages(
         )
     out = []
     before: NDArray[np.float64] | None = None
-    for name, run in rows:
+    for name, run in [*rows, *last]:
         values = evaluate_run(run, qrels)
         gains = np.array([value["nDCG@10"] for value in values.values()])
         loss: tuple[float, ...] = ()

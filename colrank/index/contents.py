@@ -19,6 +19,7 @@ from colrank.encoder import TokenFrequencies
 from colrank.index.document_ids import id_hashes
 from colrank.index.postings import PostingsOfAll
 from colrank.index.segment import Segment, StoredDocument, StoredPassage
+from colrank.lexical import Words
 from colrank.shards import TokenVectors
 
 _Row = TypeVar("_Row", StoredDocument, StoredPassage)
@@ -68,6 +69,14 @@ class Contents:
                 self._passage_starts,
                 None if self._nothing_deleted else self.live_passages,
             )
+
+    @cached_property
+    def words(self) -> Words | None:
+        """Words of passages, for BM25; None where a segment keeps none."""
+        parts = [segment.words for segment in self.segments if segment.words is not None]
+        if len(parts) < len(self.segments):
+            return None
+        return Words(parts, self._passage_starts, None if self._nothing_deleted else self.live_passages)
 
     @property
     def document_rows(self) -> int:

@@ -13,12 +13,12 @@ from colrank.encoder import Fingerprint
 from colrank.errors import IndexDamaged, IndexFormat
 from colrank.index.entries import CodecEntry, Files, Knobs, SegmentEntry
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Version of the layout on disk that is written (docs/format.md)."""
 
-READABLE_VERSIONS = (1, 2, 3)
-"""Versions that are read: 2 is 3 with one segment and without deletions, 1 is 2 without codecs, postings and
-pooling."""
+READABLE_VERSIONS = (1, 2, 3, 4)
+"""Versions that are read: 3 is 4 without words, 2 is 3 with one segment and without deletions, 1 is 2 without
+codecs, postings and pooling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Manifest:
     name on a hub, or a folder relative to the index; `dtype` is the precision that it ran in. `bits`,
     `kind` and `centroids` are what was asked for (`bits` None: whole vectors while the index is small, then
     the default; `centroids` None: their number follows the tokens), `codec` what there is: None while whole
-    vectors are kept without centroids.
+    vectors are kept without centroids. `hybrid` says that segments keep the words of passages, for BM25.
     """
 
     generation: int
@@ -45,6 +45,7 @@ class Manifest:
     pool: int = 1
     seed: int = 0
     centroids: int | None = None
+    hybrid: bool = False
     codec: CodecEntry | None = None
     knobs: Knobs = field(default_factory=Knobs)
     segments: tuple[SegmentEntry, ...] = field(default=())
@@ -87,6 +88,7 @@ class Manifest:
             "pool": self.pool,
             "seed": self.seed,
             "centroids": self.centroids,
+            "hybrid": self.hybrid,
             "knobs": self.knobs.to_json(),
             "codec": None if self.codec is None else self.codec.to_json(),
             "segments": [entry.to_json() for entry in self.segments],
@@ -168,6 +170,7 @@ def _since_version_2(body: Mapping[str, Any], version: int) -> dict[str, Any]:
         "codec": None if body["codec"] is None else CodecEntry.from_json(body["codec"]),
         # Version 2 let the number follow the tokens always.
         "centroids": body["centroids"] if version >= 3 else None,
+        "hybrid": body["hybrid"] if version >= 4 else False,
     }
 
 

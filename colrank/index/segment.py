@@ -10,6 +10,7 @@ tokens-*.arrow    vector: whole token vectors; or
 codes-*.arrow     what the codec keeps of each token (colrank.codec)
 pooling.arrow     labels: for each token that was encoded the stored token that it is part of
 postings.arrow, posting-offsets.arrow (colrank.index.postings)
+words.arrow, word-postings.arrow, word-lengths.arrow (colrank.lexical.tables)
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from colrank.index.frequency_files import FILE as FREQUENCIES_FILE
 from colrank.index.frequency_files import read_frequencies
 from colrank.index.postings import Postings
 from colrank.index.schemas import DOCUMENTS, DOCUMENTS_2, FREQUENCIES, OFFSETS, PASSAGES, POOLING
+from colrank.lexical import FILES as WORD_FILES
+from colrank.lexical import WordTables
 from colrank.shards import TokenVectors, map_table, one_chunk
 from colrank.types import Document, Passage
 
@@ -115,6 +118,9 @@ class Segment:
             self.pooling_table = map_table(folder / POOLING_FILE, *POOLING)
         if self.pooling_table is not None and len(self.pooling_table) != entry.passages:
             raise IndexDamaged(f"The rows of {folder} do not fit its manifest; index again with --overwrite.")
+        self.words: WordTables | None = None
+        if all(name in entry.files for name in WORD_FILES):
+            self.words = WordTables(folder, entry.passages)
         # Mapped now, as a later commit may take the files away before they are asked for.
         self._frequencies = map_table(folder / FREQUENCIES_FILE, FREQUENCIES)
         self._kept_ids = DocumentIds.open(folder, entry.documents) if IDS_FILE in entry.files else None

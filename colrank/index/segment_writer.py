@@ -25,7 +25,8 @@ from colrank.index.postings import write_postings
 from colrank.index.row_writer import RowWriter
 from colrank.index.schemas import DOCUMENTS, PASSAGES
 from colrank.index.segment import POOLING_FILE, Segment
-from colrank.shards import ShardWriter, TokenVectors, ranges, sync_file, write_table
+from colrank.lexical import write_words
+from colrank.shards import ShardWriter, TokenVectors, map_table, ranges, sync_file, write_table
 from colrank.types import Document, Passage
 
 _CODED_AT_ONCE = 1 << 15
@@ -47,13 +48,20 @@ class SegmentWriter:
         whole: the codec of the spool.
         longest: most tokens of a passage before pooling where they are pooled, else 0.
         sample: is offered every vector that is spooled.
+        words: keep the words of passages, for BM25.
     """
 
     def __init__(
-        self, folder: Path, whole: Codec, longest: int = 0, sample: StreamSample | None = None
+        self,
+        folder: Path,
+        whole: Codec,
+        longest: int = 0,
+        sample: StreamSample | None = None,
+        words: bool = False,
     ) -> None:
         folder.mkdir(parents=True)
         self._folder = folder
+        self._words = words
         self._codec = whole
         self._sample = sample
         self._documents = RowWriter(folder / "documents.arrow", DOCUMENTS)
@@ -284,6 +292,8 @@ class SegmentWriter:
         if self._codec.centroids is not None:
             tokens = TokenVectors.open(self._folder, self._shards.files, self._codec, self._shards.tokens)
             write_postings(self._folder, tokens, offsets, len(self._codec.centroids))
+        if self._words:
+            write_words(self._folder, _titled_texts(self._folder))
         sync_file(self._folder)
         return SegmentEntry(
             name=self._folder.name,
@@ -309,6 +319,15 @@ class SegmentWriter:
             if self._pooling:
                 self._pooling.abandon()
             self._shards.abandon()
+
+
+def _titled_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Language, and title and text, of each passage of a segment that is written."""
+    documents = map_table(folder / "documents.arrow", DOCUMENTS)
+    for batch in map_table(folder / "passages.arrow", PASSAGES).to_batches():
+        owners = documents.select(["language", "title"]).take(batch.column("document")).to_pylist()
+        for owner, text in zip(owners, batch.column("text").to_pylist(), strict=True):
+            yield owner["language"], f"{owner['title']} {text}"
 
 
 def _runs(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -50,6 +50,8 @@ class Snapshot:
         self.codec = read_codec(folder, manifest)
         segments = [Segment(folder / entry.name, entry, self.codec) for entry in manifest.segments]
         self.contents = Contents(segments, self.codec)
+        if manifest.hybrid and any(segment.words is None for segment in segments):
+            raise IndexDamaged(f"A segment of {folder} lacks its words; index again with --overwrite.")
 
     @property
     def frequencies(self) -> TokenFrequencies:
@@ -219,14 +221,19 @@ class IndexWriter:
         return max(manifest_generations(self.folder), default=0)
 
     def segment_writer(
-        self, generation: int, whole: Codec, longest: int = 0, sample: StreamSample | None = None
+        self,
+        generation: int,
+        whole: Codec,
+        longest: int = 0,
+        sample: StreamSample | None = None,
+        words: bool = False,
     ) -> SegmentWriter:
         """A writer for the segment of a generation, inside the folder of what is being built.
 
         Args:
-            whole, longest, sample: see `SegmentWriter`.
+            whole, longest, sample, words: see `SegmentWriter`.
         """
-        return SegmentWriter(self.building / f"segment-{generation:08d}", whole, longest, sample)
+        return SegmentWriter(self.building / f"segment-{generation:08d}", whole, longest, sample, words)
 
     def write_codec(self, generation: int, codec: Codec, training: Training) -> CodecEntry:
         """Write the tables of a codec, inside the folder of what is being built."""

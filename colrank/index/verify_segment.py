@@ -16,6 +16,8 @@ from colrank.index.frequency_files import FILE as FREQUENCIES_FILE
 from colrank.index.postings import FILE as POSTINGS_FILE
 from colrank.index.postings import centroid_passages
 from colrank.index.segment import POOLING_FILE, Segment
+from colrank.lexical.tables import POSTINGS_FILE as WORD_POSTINGS_FILE
+from colrank.lexical.tables import TERMS_FILE
 
 _DOCUMENTS = 4096
 _TOKENS = 1 << 18
@@ -33,6 +35,7 @@ def segment_faults(segment: Segment, owners: dict[str, str]) -> Iterator[tuple[s
     yield from _tokens(segment)
     yield from _postings(segment)
     yield from _pooling(segment)
+    yield from _words(segment)
     try:
         frequencies = segment.frequencies
     except IndexDamaged as error:
@@ -184,3 +187,29 @@ def _pooling(segment: Segment) -> Iterator[tuple[str, str]]:
             if len(labels) != unpooled[row] or int(highest[-1]) + 1 != tokens[row] or int(steps.max()) > 1:
                 yield file, f"does not fit the tokens of the passage of row {row}"
                 return
+
+
+def _words(segment: Segment) -> Iterator[tuple[str, str]]:
+    """Terms ascend, so do the passages of each, and a passage has a term for each of its words."""
+    words = segment.words
+    if words is None:
+        return
+    name = segment.entry.name
+    occurrences = np.zeros(segment.entry.passages, dtype=np.int64)
+    before = b""
+    for place in range(len(words)):
+        term = words.term(place).encode()
+        if term <= before:
+            yield f"{name}/{TERMS_FILE}", f"does not keep its terms in order at row {place}"
+            return
+        before = term
+        passages, counts = words.at(place)
+        if not len(passages) or int(counts.min()) < 1 or (np.diff(passages) < 1).any():
+            yield (
+                f"{name}/{WORD_POSTINGS_FILE}",
+                f"does not name passages in order for row {place} of the terms",
+            )
+            return
+        occurrences[passages] += counts
+    if (occurrences < words.lengths).any() or (occurrences[words.lengths == 0] > 0).any():
+        yield f"{name}/{WORD_POSTINGS_FILE}", "does not fit the lengths of the passages"

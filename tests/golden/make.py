@@ -9,7 +9,8 @@ over an index or over expected hits that are there. For a new version, add what 
 
 `format-1` was made by the code of format version 1, with the documents of `documents_of_format_1`. Its
 expected hits are computed here by brute force in float64, without colrank. `format-2` was made by the code
-of version 2, with `documents_of_format_2`, two bits a dimension and tokens pooled by two.
+of version 2, with `documents_of_format_2`, two bits a dimension and tokens pooled by two. `format-3` was made
+by the code of version 3, with `updates_of_format_3`, and `format-4`, which keeps words, by that of version 4.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-DIM_1, DIM_2, DIM_3 = 12, 13, 11
+DIM_1, DIM_2, DIM_3, DIM_4 = 12, 13, 11, 10
 SEED = 20261130
-TWINS = {DIM_1: (3, 7), DIM_2: (8, 41), DIM_3: (8, 41)}
+TWINS = {DIM_1: (3, 7), DIM_2: (8, 41), DIM_3: (8, 41), DIM_4: (4, 15)}
 """Numbers of two documents of equal vectors, by the index's dim."""
 
 
@@ -101,15 +102,45 @@ def updates_of_format_3() -> list[list[dict] | list[str]]:
     ]
 
 
-def documents_of_format_3() -> list[dict]:
-    """What the updates leave, in the order of the rows."""
+def updates_of_format_4() -> list[list[dict] | list[str]]:
+    """As for format 3: added, deleted, and added, one of these replaced. Texts have words to be counted."""
+    means = np.random.default_rng(SEED + 4).standard_normal((9, DIM_4))
+    words = ["garantía", "teléfono", "año", "ñandú", "the", "guarantees", "of", "telephones", "last", "six"]
+    words += ["months", "código", "XJ-4711"]
+    out = {}
+    for n in range(26):
+        rng = np.random.default_rng([SEED, DIM_4, TWINS[DIM_4][0] if n == TWINS[DIM_4][1] else n])
+        tokens = 1 + (5 * n) % 9 if n != TWINS[DIM_4][1] else len(out[TWINS[DIM_4][0]]["vectors"])
+        vectors = means[rng.integers(9, size=tokens)] + 0.4 * rng.standard_normal((tokens, DIM_4))
+        chosen = [words[at] for at in rng.integers(len(words), size=(3 * n) % 17)]
+        out[n] = {
+            "id": f"{'ñu' if n % 3 else 'doc'}-{(7 * n) % 26:02d}",
+            "vectors": vectors.astype(np.float32),
+            "text": " ".join(chosen),
+            "title": f"¿Título {n}?" if n % 4 else f"Title {n}",
+            "metadata": {"n": n},
+        }
+    out[25]["id"] = out[6]["id"]
+    return [[out[n] for n in range(18)], [out[n]["id"] for n in (2, 9)], [out[n] for n in range(18, 26)]]
+
+
+def left_by(updates: list[list[dict] | list[str]]) -> list[dict]:
+    """What updates leave, in the order of the rows."""
     held: dict[str, dict] = {}
-    for update in updates_of_format_3():
+    for update in updates:
         for each in update:
             held.pop(each if isinstance(each, str) else each["id"], None)
             if not isinstance(each, str):
                 held[each["id"]] = each
     return list(held.values())
+
+
+def documents_of_format_3() -> list[dict]:
+    return left_by(updates_of_format_3())
+
+
+def documents_of_format_4() -> list[dict]:
+    return left_by(updates_of_format_4())
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -138,11 +169,11 @@ def scores_of_format_1(query: np.ndarray) -> list[tuple[str, float]]:
 
 
 def make_index(folder: Path) -> list[list[tuple[str, float]]]:
-    """Make `format-3` and return the hits of each query, all documents, best first."""
+    """Make `format-4` and return the hits of each query, all documents, best first."""
     from colrank import ColRank
 
-    index = ColRank.create(folder, model=None, bits=4, kind="quantile", centroids=16)
-    for update in updates_of_format_3():
+    index = ColRank.create(folder, model=None, bits=2, centroids=8, hybrid=True)
+    for update in updates_of_format_4():
         if isinstance(update[0], str):
             index.delete(update)
             continue
@@ -154,8 +185,8 @@ def make_index(folder: Path) -> list[list[tuple[str, float]]]:
             metadata=[document["metadata"] for document in update],
         )
     (folder / "colrank.lock").unlink()
-    documents = documents_of_format_3()
-    found = index.search(queries(DIM_3, documents), len(documents), scan="always")
+    documents = documents_of_format_4()
+    found = index.search(queries(DIM_4, documents), len(documents), scan="always")
     return [[(hit.document, hit.score) for hit in hits] for hits in found]
 
 
@@ -180,10 +211,10 @@ def _shortest(value: float) -> float:
 
 
 def main() -> None:
-    folder = HERE / "format-3"
+    folder = HERE / "format-4"
     if folder.exists():
         raise SystemExit(f"{folder} is there already; a golden index is never made again.")
-    write_expected(HERE / "format-3.json", queries(DIM_3, documents_of_format_3()), make_index(folder))
+    write_expected(HERE / "format-4.json", queries(DIM_4, documents_of_format_4()), make_index(folder))
     if not (HERE / "format-1.json").exists():
         asked = queries(DIM_1, documents_of_format_1())
         write_expected(HERE / "format-1.json", asked, [scores_of_format_1(query) for query in asked])
